@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * folio.c - one folio: descriptor, references, lock, waits
+ *
+ * Flags and reference count are one 64-bit word, so that the usual pairs (take a reference
+ * and the lock; drop both) are one atomic step.
+ */
+#include <iomap/folio.h>
+
+#include "folio/internal.h"
+
+/* Descriptors are made this many at a time and never given back before the cache is. */
+#define FOLIOS_PER_CHUNK 1023
+
+static_assert(sizeof(struct folio_chunk) <= sizeof(struct folio), "a chunk starts with a folio");
+
+uint64_t folio_size(const struct folio *folio)
+{
+	return 1ull << (folio_order(folio) + folio->cache->page_shift);
+}
+
+uint64_t folio_pos(const struct folio *folio)
+{
+	return folio->index << folio->cache->page_shift;
+}
+
+/* => folio_lock is held */
+static bool descriptors_grow(struct page_cache *cache)
+{
+	struct folio_chunk *chunk;
+	struct folio *folios;
+	size_t bytes = (FOLIOS_PER_CHUNK + 2) * sizeof(struct folio);
+
+	chunk = env_zalloc(bytes);
+	if (!chunk)
+		return false;
+	chunk->next = cache->chunks;
+	cache->chunks = chunk;
+	/* The first cache line behind the chunk's own. */
+	folios = (struct folio *)(((uintptr_t)(chunk + 1) + sizeof(*folios) - 1) &
+				  ~(uintptr_t)(sizeof(*folios) - 1));
+	for (unsigned int i = 0; i < FOLIOS_PER_CHUNK; i++) {
+		folios[i].cache = cache;
+		folios[i].lru.next = (struct list_head *)(void *)cache->free_folios;
+		cache->free_folios = &folios[i];
+	}
+	cache->nr_folio_slots += FOLIOS_PER_CHUNK;
+	return true;
+}
+
+static struct folio *descriptor_get(struct page_cache *cache)
+{
+	struct folio *folio = NULL;
+
+	env_mutex_lock(&cache->folio_lock);
+	if (likely(cache->free_folios != NULL) || descriptors_grow(cache)) {
+		folio = cache->free_folios;
+		cache->free_folios = (struct folio *)(void *)folio->lru.next;
+		cache->nr_folios++;
+	}
+	env_mutex_unlock(&cache->folio_lock);
+	return folio;
+}
+
+static void descriptor_put(struct page_cache *cache, struct folio *folio)
+{
+	env_mutex_lock(&cache->folio_lock);
+	folio->lru.next = (struct list_head *)(void *)cache->free_folios;
+	cache->free_folios = folio;
+	cache->nr_folios--;
+	env_mutex_unlock(&cache->folio_lock);
+}
+
+struct folio *folio_alloc(struct page_cache *cache, unsigned int order)
+{
+	struct folio *folio;
+	void *data;
+
+	data = buddy_alloc(&cache->buddy, order);
+	if (!data)
+		return NULL;
+	folio = descriptor_get(cache);
+	if (!folio) {
+		buddy_free(&cache->buddy, data, order);
+		return NULL;
+	}
+	__atomic_store_n(&folio->mapping, NULL, __ATOMIC_RELAXED);
+	folio->data = data;
+	folio->block_state = NULL;
+	/* Locked from the start: a late look-up of what it was before cannot get the lock. */
+	__atomic_store_n(&folio->state,
+			 FOLIO_REF_ONE | FOLIO_LOCKED | (uint64_t)order << FOLIO_ORDER_SHIFT,
+			 __ATOMIC_RELEASE);
+	env_lockdep_try_acquire(folio, FOLIO_LOCK_CLASS);
+	return folio;
+}
+
+/* The last reference is gone, so nobody can find the folio any more. */
+static void folio_free(struct folio *folio)
+{
+	struct page_cache *cache = folio->cache;
+
+	assert(folio->mapping == NULL);
+	assert(!folio_test(folio, FOLIO_DIRTY | FOLIO_WRITEBACK));
+	if (folio_test(folio, FOLIO_LRU))
+		reclaim_forget(folio);
+	if (folio->block_state) {
+		/* Its first word is its size, see address_space_operations.init_folio. */
+		counter_sub(&cache->stats.state_bytes, *(uint32_t *)folio->block_state);
+		env_free(folio->block_state);
+		folio->block_state = NULL;
+	}
+	buddy_free(&cache->buddy, folio->data, folio_order(folio));
+	descriptor_put(cache, folio);
+	env_waitq_wake(&cache->memory_wait);
+}
+
+void folio_put(struct folio *folio)
+{
+	uint64_t old = __atomic_fetch_sub(&folio->state, FOLIO_REF_ONE, __ATOMIC_ACQ_REL);
+
+	assert(old >= FOLIO_REF_ONE);
+	if (unlikely(old < 2 * FOLIO_REF_ONE))
+		folio_free(folio);
+}
+
+/* ---- waits -------------------------------------------------------------------------- */
+
+/*
+ * LOCKED and WRITEBACK share one sleepers' bit: a waker clears it and wakes all; who finds his
+ * bit still set says so again and sleeps.
+ */
+void folio_wait_bit(struct folio *folio, uint32_t bit)
+{
+	uint64_t state = folio_state(folio);
+
+	while (state & bit) {
+		if (!(state & FOLIO_WAITERS)) {
+			if (!__atomic_compare_exchange_n(&folio->state, &state,
+							 state | FOLIO_WAITERS, false,
+							 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+				continue;
+			state |= FOLIO_WAITERS;
+		}
+		env_futex_wait(folio_wait_word(folio), (uint32_t)state, ENV_FOREVER);
+		state = folio_state(folio);
+	}
+}
+
+void folio_wake_waiters(struct folio *folio)
+{
+	folio_clear(folio, FOLIO_WAITERS);
+	env_futex_wake(folio_wait_word(folio), UINT32_MAX);
+}
+
+void folio_wait_locked(struct folio *folio)
+{
+	folio_wait_bit(folio, FOLIO_LOCKED);
+}
+
+void folio_wait_writeback(struct folio *folio)
+{
+	folio_wait_bit(folio, FOLIO_WRITEBACK);
+}
+
+/* ---- lock --------------------------------------------------------------------------- */
+
+static inline bool folio_lock_bit(struct folio *folio)
+{
+	uint64_t old = __atomic_fetch_or(&folio->state, FOLIO_LOCKED, __ATOMIC_ACQ_REL);
+
+	return !(old & FOLIO_LOCKED);
+}
+
+bool folio_trylock(struct folio *folio)
+{
+	if (!folio_lock_bit(folio))
+		return false;
+	env_lockdep_try_acquire(folio, FOLIO_LOCK_CLASS);
+	return true;
+}
+
+void folio_lock(struct folio *folio)
+{
+	env_switch_point();
+	env_lockdep_acquire(folio, FOLIO_LOCK_CLASS);
+	while (unlikely(!folio_lock_bit(folio)))
+		folio_wait_bit(folio, FOLIO_LOCKED);
+}
+
+static inline void folio_unlock_bit(struct folio *folio)
+{
+	uint64_t old;
+
+	assert(folio_is_locked(folio));
+	old = __atomic_fetch_and(&folio->state, ~(uint64_t)FOLIO_LOCKED, __ATOMIC_ACQ_REL);
+	if (unlikely(old & FOLIO_WAITERS))
+		folio_wake_waiters(folio);
+	env_switch_point();
+}
+
+void folio_unlock(struct folio *folio)
+{
+	env_lockdep_release(folio);
+	folio_unlock_bit(folio);
+}
+
+void folio_unlock_put(struct folio *folio)
+{
+	uint64_t old;
+
+	assert(folio_is_locked(folio));
+	env_lockdep_release(folio);
+	old = __atomic_fetch_sub(&folio->state, FOLIO_REF_ONE | FOLIO_LOCKED, __ATOMIC_ACQ_REL);
+	if (unlikely(old & FOLIO_WAITERS))
+		folio_wake_waiters(folio);
+	if (unlikely(old < 2 * FOLIO_REF_ONE))
+		folio_free(folio);
+	env_switch_point();
+}
+
+/* ---- uptodate ----------------------------------------------------------------------- */
+
+void folio_mark_uptodate(struct folio *folio)
+{
+	assert(folio_is_locked(folio));
+	folio_set(folio, FOLIO_UPTODATE);
+}
+
+void folio_end_read(struct folio *folio, bool success)
+{
+	if (success)
+		folio_set(folio, FOLIO_UPTODATE);
+	/* The read owns the lock, whichever thread this is (C15). */
+	folio_unlock_bit(folio);
+}

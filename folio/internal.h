@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * internal.h - what the files of folio/ share
+ */
+#ifndef FOLIO_INTERNAL_H
+#define FOLIO_INTERNAL_H
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <iomap/backing_dev.h>
+#include <iomap/blkdev.h>
+#include <iomap/env.h>
+#include <iomap/filemap.h>
+#include <iomap/folio.h>
+#include <iomap/fs.h>
+#include <iomap/list.h>
+#include <iomap/page_cache.h>
+#include "env/lockdep.h"
+#include "env/rcu.h"
+#include "folio/buddy.h"
+#include "folio/index.h"
+#include "folio/pool.h"
+
+#define likely	 env_likely
+#define unlikely env_unlikely
+
+/* Reclaim lists of a cache; a folio's list is chosen by its address. */
+#define RECLAIM_SHARDS 8
+
+struct reclaim_shard {
+	struct env_mutex lock;
+	uint32_t pad;
+	uint64_t nr; /* [lock] folios */
+	struct list_head folios; /* [lock] oldest first */
+	char line[32];
+};
+
+struct folio_chunk {
+	struct folio_chunk *next;
+};
+
+/*
+ *	I	set at creation, never changed
+ *	a	atomic
+ */
+struct page_cache {
+	struct page_cache_config config; /* [I] */
+	uint32_t page_shift; /* [I] */
+	uint32_t max_order; /* [I] */
+	uint32_t nr_cpus; /* [I] */
+
+	struct buddy buddy;
+
+	struct env_mutex folio_lock; /* protects the four below */
+	struct folio *free_folios; /* linked by lru.next */
+	struct folio_chunk *chunks;
+	uint64_t nr_folios; /* in use */
+	uint64_t nr_folio_slots;
+
+	struct index_memory index_memory; /* [a] */
+	struct reclaim_shard shards[RECLAIM_SHARDS];
+	uint32_t reclaim_hand; /* [a] next shard to look at */
+	struct env_waitq memory_wait; /* a folio was freed or became clean */
+
+	/* Limits in pages (K18). [I] */
+	uint64_t dirty_thresh;
+	uint64_t background_thresh;
+	struct env_waitq dirty_wait; /* dirty fell to freerun */
+
+	uint64_t nr_dirty; /* [a] pages */
+	uint64_t nr_writeback; /* [a] pages */
+	uint64_t nr_cached; /* [a] pages */
+	uint64_t nr_completions; /* [a] pages written, aged (K22) */
+	struct page_cache_stats stats; /* [a] cumulative ones only */
+
+	struct env_mutex bdi_lock; /* protects bdis */
+	struct list_head bdis;
+
+	struct pool ioend_pool;
+
+	void (*trace_insert)(void *arg, const struct inode *inode, uint64_t index,
+			     unsigned int order);
+	void *trace_arg;
+};
+
+static inline void counter_add(uint64_t *counter, uint64_t n)
+{
+	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+
+static inline void counter_sub(uint64_t *counter, uint64_t n)
+{
+	__atomic_fetch_sub(counter, n, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t counter_read(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+/* ---- folio.c ------------------------------------------------------------------------ */
+
+#define FOLIO_LOCK_CLASS "folio lock"
+
+/* A locked folio of no mapping with one reference, or NULL. */
+struct folio *folio_alloc(struct page_cache *cache, unsigned int order);
+
+/* Take a reference unless the folio has been freed. */
+static inline bool folio_try_get(struct folio *folio)
+{
+	uint64_t state = __atomic_load_n(&folio->state, __ATOMIC_RELAXED);
+
+	do {
+		if (unlikely(state < FOLIO_REF_ONE))
+			return false;
+	} while (unlikely(!__atomic_compare_exchange_n(&folio->state, &state, state + FOLIO_REF_ONE,
+						       true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)));
+	return true;
+}
+
+/*
+ * The same and the lock in one step, with the mark of use; -1: freed, 0: only the reference
+ * (somebody has the lock), 1: both.
+ */
+static inline int folio_try_get_lock(struct folio *folio)
+{
+	uint64_t state = __atomic_load_n(&folio->state, __ATOMIC_RELAXED);
+	uint64_t next;
+
+	do {
+		if (unlikely(state < FOLIO_REF_ONE))
+			return -1;
+		next = (state + FOLIO_REF_ONE) | FOLIO_LOCKED | FOLIO_REFERENCED;
+	} while (unlikely(!__atomic_compare_exchange_n(&folio->state, &state, next, true,
+						       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)));
+	if (unlikely(state & FOLIO_LOCKED))
+		return 0;
+	env_lockdep_try_acquire(folio, FOLIO_LOCK_CLASS);
+	return 1;
+}
+
+/* The state word's low half, where waiters sleep. */
+static inline uint32_t *folio_wait_word(struct folio *folio)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return (uint32_t *)&folio->state;
+#else
+	return (uint32_t *)&folio->state + 1;
+#endif
+}
+
+void folio_wait_bit(struct folio *folio, uint32_t bit);
+void folio_wake_waiters(struct folio *folio);
+
+/* ---- filemap.c ---------------------------------------------------------------------- */
+
+/* The folio at index with a reference, or NULL; no lock taken, no mark of use. */
+struct folio *filemap_lookup(struct address_space *mapping, uint64_t index);
+/* Put the folio (locked, one reference of the caller) into the index.  0, -EEXIST, -ENOMEM. */
+int filemap_add_folio(struct address_space *mapping, struct folio *folio, uint64_t index);
+/* A folio of the order for index, ready to be added: locked, with block state.  -ENOMEM. */
+int filemap_alloc_folio(struct address_space *mapping, uint64_t index, unsigned int order,
+			bool reclaim, struct folio **folio);
+/* Take the locked folio out of its mapping; drops the index's reference. */
+void filemap_remove_folio(struct folio *folio);
+/* The locked folio is clean, not under writeback: take it out if nobody else uses it (G18). */
+bool filemap_evict_folio(struct folio *folio);
+
+/* ---- reclaim.c ---------------------------------------------------------------------- */
+
+void reclaim_init(struct page_cache *cache);
+void reclaim_add(struct folio *folio);
+void reclaim_forget(struct folio *folio);
+/* Evict clean folios until `pages` are freed or one round is over; returns pages freed. */
+uint64_t reclaim_pages(struct page_cache *cache, uint64_t pages);
+/* The same, waiting for writeback when all is dirty; false if nothing can be freed. */
+bool reclaim_wait(struct page_cache *cache, uint64_t pages);
+
+/* ---- writeback contexts: wb.c, wb-work.c, bdi.c ------------------------------------- */
+
+enum wb_state {
+	WB_IDLE, /* slot filled, thread parked, nothing on it */
+	WB_LIVE,
+	WB_RETIRING, /* no inode is added; being emptied */
+};
+
+struct wb_work {
+	struct list_head link; /* [work_lock] */
+	struct super_block *sb; /* NULL: all */
+	enum writeback_sync_mode sync_mode;
+	int64_t nr_pages; /* budget, INT64_MAX: no limit */
+	uint64_t cutoff; /* only inodes dirtied at or before (ns) */
+	bool tagged;
+	bool for_sync;
+	bool for_background;
+	bool for_periodic;
+	bool range_cyclic;
+	bool auto_free; /* nobody waits: the worker frees it */
+	struct env_completion done;
+};
+
+/*
+ * One writeback context.  What it contends for with another context is nothing but the
+ * cache's global counters (W23).
+ */
+struct wb_ctx {
+	struct backing_dev *bdi; /* [I] */
+	unsigned int index; /* [I] */
+	enum wb_state state; /* [list_lock] */
+
+	struct env_mutex list_lock; /* L10 */
+	struct list_head b_dirty; /* oldest first (K4) */
+	struct list_head b_io;
+	struct list_head b_more_io;
+	struct list_head b_dirty_time;
+	uint64_t nr_listed; /* [list_lock, read without] */
+
+	struct env_mutex work_lock; /* L11 */
+	struct list_head works; /* FIFO */
+	bool start_background; /* [a] */
+	bool stop; /* [a] */
+	uint64_t timer_ns; /* [work_lock] when periodic writeback is due; 0: not armed */
+	struct env_waitq wake;
+	struct env_thread *thread;
+
+	struct env_mutex completion_lock; /* protects the two below */
+	struct wb_completion *completion_first;
+	struct wb_completion **completion_tail;
+	struct env_waitq completion_wake;
+	struct env_thread *completion_thread;
+
+	uint64_t reclaimable; /* [a] pages */
+	uint64_t writeback; /* [a] pages */
+	uint64_t dirtied; /* [a] pages, cumulative */
+	uint64_t written; /* [a] pages, cumulative */
+
+	/* Bandwidth (W53), pages a second; changed by this context's thread only. [a] */
+	uint64_t write_bandwidth;
+	uint64_t avg_bandwidth;
+	uint64_t bw_stamp;
+	uint64_t bw_written;
+	uint32_t nr_throttled; /* [a] writers asleep now */
+
+	struct wb_stats stats; /* [a] */
+};
+
+struct backing_dev {
+	struct page_cache *cache; /* [I] */
+	struct block_device *bdev; /* [I] */
+	enum wb_map map; /* [I] */
+	unsigned int user_nr; /* [I] 0: automatic */
+	struct list_head link; /* [cache->bdi_lock] */
+	struct env_mutex resize_lock; /* protects slots being filled, sbs */
+	struct list_head sbs; /* super blocks, by s_link */
+	struct wb_ctx *slots[WB_CTX_MAX]; /* filled in order, never moved (W2) */
+	unsigned int nr_slots; /* [a] */
+	unsigned int nr_live; /* [a] */
+	bool started; /* [a] the number is decided, all threads run */
+	uint32_t next_round_robin; /* [a] */
+	uint64_t nr_completions; /* [a] pages written, aged (K22) */
+	uint64_t aged_ns; /* [a] */
+};
+
+/*
+ * The context to account the inode's pages to; bound here if it is clean and idle (W16).
+ * => no lock held
+ */
+void wb_bind_inode(struct inode *inode);
+/* Let every context with dirty inodes look at the background limit (W21). */
+void wb_kick_background(struct backing_dev *bdi);
+/* Is background writeback wanted (K8)? */
+bool wb_over_background(const struct wb_ctx *wb);
+void wb_queue_work(struct wb_ctx *wb, struct wb_work *work);
+void wb_wake(struct wb_ctx *wb);
+void wb_arm_timer(struct wb_ctx *wb);
+/* Off its list, if it is on one.  => list_lock and i_lock are held */
+void wb_list_unfile(struct wb_ctx *wb, struct inode *inode);
+/* The bodies of a context's two threads. */
+void wb_thread_main(void *arg);
+void wb_completion_main(void *arg);
+/* Is the mapping's DIRTY tag set anywhere? */
+bool mapping_has_dirty_tag(struct address_space *mapping);
+
+/* ---- dirty.c ------------------------------------------------------------------------ */
+
+void dirty_limits_init(struct page_cache *cache);
+static inline uint64_t dirty_freerun(const struct page_cache *cache)
+{
+	return (cache->dirty_thresh + cache->background_thresh) / 2;
+}
+
+/* ---- errseq.c ----------------------------------------------------------------------- */
+
+void errseq_set(errseq_t *word, int error);
+errseq_t errseq_sample(const errseq_t *word);
+/* 0 or the error not yet seen by *since; marks it seen and moves *since. */
+int errseq_check_and_advance(errseq_t *word, errseq_t *since);
+
+/* ---- readahead.c -------------------------------------------------------------------- */
+
+/* Page `index` of a read of `request` pages is not cached. */
+void readahead_sync(struct file *file, uint64_t index, uint64_t request);
+/* The read reached the mark on `folio`. */
+void readahead_async(struct file *file, struct folio *folio, uint64_t request);
+
+#endif
