@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * writeback.c - from dirty folios to real blocks, and what follows when they are written
+ *
+ * A pass keeps the last map as long as the file's records do not change (F12).  A delayed
+ * record under a dirty block is placed as a whole and is unwritten until its data has arrived
+ * (XF15); then a completion worker takes all the file's finished ioends, sorts and joins them,
+ * and makes each range written with one transaction (XF25).
+ */
+#include "internal.h"
+
+/* ---- mapping ----------------------------------------------------------------------------- */
+
+static void describe(const struct xfs_inode *ip, uint64_t block, uint64_t end, struct iomap *iomap)
+{
+	struct extent extent;
+	bool found = extent_map_find(&ip->map, block, &extent);
+
+	memset(iomap, 0, sizeof(*iomap));
+	if (found && extent.file <= block) {
+		xfs_map_describe(ip, &extent, iomap);
+		return;
+	}
+	/* A dirty block without space: a truncate was here first (F14). */
+	if (found && extent.file < end)
+		end = extent.file;
+	xfs_map_describe_hole(ip, block, end, iomap);
+}
+
+static int map_range(struct xfs_inode *ip, uint64_t pos, uint64_t len, struct iomap *iomap)
+{
+	const struct inode *inode = &ip->node.inode;
+	uint64_t block = pos >> inode->i_blkbits;
+	uint64_t end = xfs_blocks_up(inode, pos + len);
+	int err;
+
+	env_rwsem_read_lock(&ip->map_lock);
+	describe(ip, block, end, iomap);
+	env_rwsem_read_unlock(&ip->map_lock);
+	if (iomap->type != IOMAP_DELALLOC)
+		return 0;
+
+	env_rwsem_write_lock(&ip->map_lock);
+	err = xfs_map_convert_delayed(ip, block);
+	if (!err)
+		describe(ip, block, end, iomap);
+	env_rwsem_write_unlock(&ip->map_lock);
+	return err;
+}
+
+static bool map_covers(const struct xfs_inode *ip, const struct iomap *iomap, uint64_t pos)
+{
+	return pos >= iomap->offset && pos - iomap->offset < iomap->length &&
+	       xfs_map_is_valid(ip, iomap);
+}
+
+/* The rest of the folio will not be written: no promise may stay below it (F10). */
+static void discard_delayed(struct xfs_inode *ip, const struct folio *folio, uint64_t pos)
+{
+	const struct inode *inode = &ip->node.inode;
+
+	env_rwsem_write_lock(&ip->map_lock);
+	xfs_map_remove(ip, pos >> inode->i_blkbits,
+		       xfs_blocks_up(inode, folio_pos(folio) + folio_size(folio)), true);
+	env_rwsem_write_unlock(&ip->map_lock);
+}
+
+static ssize_t writeback_range(struct iomap_writepage_ctx *wpc, struct folio *folio, uint64_t pos,
+			       uint64_t len, uint64_t end_pos)
+{
+	struct xfs_inode *ip = xfs_inode_from(wpc->inode);
+	ssize_t n = 0;
+
+	if (!map_covers(ip, &wpc->iomap, pos))
+		n = map_range(ip, pos, len, &wpc->iomap);
+	if (n == 0)
+		n = iomap_add_to_ioend(wpc, folio, pos, end_pos, len);
+	if (n < 0)
+		discard_delayed(ip, folio, pos);
+	return n;
+}
+
+/* ---- completion -------------------------------------------------------------------------- */
+
+static uint64_t ioend_end(const struct iomap_ioend *ioend)
+{
+	return ioend->io_offset + ioend->io_size;
+}
+
+/* The reverse map of the group is updated in the same transaction (XF25). */
+static void update_reverse_map(struct xfs_inode *ip, uint64_t start)
+{
+	struct xfs *xfs = xfs_of(&ip->node.inode);
+	uint64_t ag;
+
+	if (!xfs->options.rmap_at_completion)
+		return;
+	ag = xfs_place_of(&xfs->space.geometry, start).ag;
+	xfs_agf_lock(&xfs->space, ag, &ip->node.inode);
+	xfs_agf_unlock(&xfs->space, ag);
+}
+
+/* Unwritten blocks of [block, end) hold their data now.  => map_lock is held exclusively */
+static int convert_unwritten(struct xfs_inode *ip, uint64_t block, uint64_t end)
+{
+	struct extent extent;
+
+	while (block < end && extent_map_find(&ip->map, block, &extent) && extent.file < end) {
+		uint64_t extent_end = extent.file + extent.len;
+		uint64_t from = extent.file > block ? extent.file : block;
+		uint64_t to = extent_end < end ? extent_end : end;
+		int err;
+
+		block = to;
+		if (extent.state != EXTENT_UNWRITTEN)
+			continue;
+		err = extent_map_convert(&ip->map, from, to - from, EXTENT_NO_START, EXTENT_NORM,
+					 NULL);
+		if (err)
+			return err;
+		xfs_map_bump(ip);
+		xfs_mark_meta(ip);
+		update_reverse_map(ip, extent.start);
+	}
+	return 0;
+}
+
+/* F25.  => map_lock is held exclusively */
+static void raise_disk_size(struct xfs_inode *ip, uint64_t end)
+{
+	uint64_t i_size = inode_size_read(&ip->node.inode);
+
+	if (end > i_size)
+		end = i_size;
+	if (end <= ip->disk_size)
+		return;
+	__atomic_store_n(&ip->disk_size, end, __ATOMIC_RELAXED);
+	xfs_mark_meta(ip);
+}
+
+/* One transaction for the data of [pos, end), which has arrived. */
+static int complete_range(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool unwritten)
+{
+	const struct inode *inode = &ip->node.inode;
+	int err = 0;
+
+	env_rwsem_write_lock(&ip->map_lock);
+	if (unwritten)
+		err = convert_unwritten(ip, pos >> inode->i_blkbits, xfs_blocks_up(inode, end));
+	if (!err)
+		raise_disk_size(ip, end);
+	env_rwsem_write_unlock(&ip->map_lock);
+	return err;
+}
+
+/*
+ * Metadata first, then the end of writeback: fsync waits for the folios only (F25).
+ * => after the last ioend the inode may be gone
+ */
+static void finish_joined(struct list_head *joined)
+{
+	struct iomap_ioend *first = list_first_entry(joined, struct iomap_ioend, io_list);
+	struct iomap_ioend *last = list_last_entry(joined, struct iomap_ioend, io_list);
+	int err = first->io_error;
+
+	/* After a failure the blocks stay unwritten, so that they never show old contents (A7). */
+	if (!err)
+		err = complete_range(xfs_inode_from(first->io_inode), first->io_offset,
+				     ioend_end(last), first->io_flags & IOMAP_IOEND_UNWRITTEN);
+	while (!list_empty(joined)) {
+		struct iomap_ioend *ioend = list_first_entry(joined, struct iomap_ioend, io_list);
+
+		list_del_init(&ioend->io_list);
+		ioend->io_error = err;
+		iomap_finish_ioend(ioend);
+	}
+}
+
+/* Cut the ioends that one transaction can serve off the front of the list (F26). */
+static void take_joined(struct list_head *ioends, struct list_head *joined)
+{
+	const struct iomap_ioend *last;
+
+	list_init(joined);
+	do {
+		struct iomap_ioend *ioend = list_first_entry(ioends, struct iomap_ioend, io_list);
+
+		list_move_tail(&ioend->io_list, joined);
+		last = ioend;
+	} while (
+		!list_empty(ioends) &&
+		iomap_ioend_can_merge(last, list_first_entry(ioends, struct iomap_ioend, io_list)));
+}
+
+void xfs_ioend_work(struct wb_completion *work)
+{
+	struct xfs_inode *ip = container_of(work, struct xfs_inode, ioend_work);
+	struct list_head ioends, joined;
+
+	list_init(&ioends);
+	env_mutex_lock(&ip->ioend_lock);
+	list_splice_tail_init(&ip->ioends, &ioends);
+	env_mutex_unlock(&ip->ioend_lock);
+
+	iomap_sort_ioends(&ioends);
+	while (!list_empty(&ioends)) {
+		take_joined(&ioends, &joined);
+		finish_joined(&joined);
+	}
+}
+
+/* The first to come queues the worker; it must not see the list before it is queued. */
+static void queue_ioend(struct xfs_inode *ip, struct iomap_ioend *ioend)
+{
+	env_mutex_lock(&ip->ioend_lock);
+	if (list_empty(&ip->ioends))
+		wb_queue_completion(&ip->node.inode, &ip->ioend_work);
+	list_add_tail(&ioend->io_list, &ip->ioends);
+	env_mutex_unlock(&ip->ioend_lock);
+}
+
+static bool needs_worker(const struct xfs_inode *ip, const struct iomap_ioend *ioend)
+{
+	if (ioend->io_flags & (IOMAP_IOEND_UNWRITTEN | IOMAP_IOEND_DONTCACHE))
+		return true;
+	return ioend_end(ioend) > __atomic_load_n(&ip->disk_size, __ATOMIC_RELAXED);
+}
+
+static void ioend_done(struct iomap_ioend *ioend)
+{
+	struct xfs_inode *ip = xfs_inode_from(ioend->io_inode);
+
+	if (needs_worker(ip, ioend))
+		queue_ioend(ip, ioend);
+	else
+		iomap_finish_ioend(ioend);
+}
+
+static int writeback_submit(struct iomap_writepage_ctx *wpc, struct iomap_ioend *ioend, int error)
+{
+	(void)wpc;
+	return iomap_ioend_submit(ioend, error, ioend_done);
+}
+
+static const struct iomap_writeback_ops xfs_writeback_ops = {
+	.writeback_range = writeback_range,
+	.writeback_submit = writeback_submit,
+};
+
+int xfs_writepages(struct address_space *mapping, struct writeback_control *wbc)
+{
+	struct iomap_writepage_ctx wpc = {
+		.inode = mapping->host,
+		.wbc = wbc,
+		.ops = &xfs_writeback_ops,
+	};
+
+	return iomap_writepages(&wpc);
+}
