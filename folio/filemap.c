@@ -134,7 +134,7 @@ int filemap_alloc_folio(struct address_space *mapping, uint64_t index, unsigned 
 		if (order > mapping->min_order) {
 			/* A large folio is a wish: one look for clean memory, no waiting (J5). */
 			reclaim = false;
-			if (reclaim_pages(cache, 1ull << order) < 1ull << order)
+			if (reclaim_lightly(cache, 1ull << order) < 1ull << order)
 				return -ENOMEM;
 		} else if (!reclaim_wait(cache, 1ull << order)) {
 			return -ENOMEM;

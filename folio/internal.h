@@ -172,8 +172,10 @@ bool filemap_evict_folio(struct folio *folio);
 void reclaim_init(struct page_cache *cache);
 void reclaim_add(struct folio *folio);
 void reclaim_forget(struct folio *folio);
-/* Evict clean folios until `pages` are freed or one round is over; returns pages freed. */
+/* Evict clean folios until `pages` are freed or all were looked at; returns pages freed. */
 uint64_t reclaim_pages(struct page_cache *cache, uint64_t pages);
+/* The same with little effort: for what is only a wish. */
+uint64_t reclaim_lightly(struct page_cache *cache, uint64_t pages);
 /* The same, waiting for writeback when all is dirty; false if nothing can be freed. */
 bool reclaim_wait(struct page_cache *cache, uint64_t pages);
 

@@ -10,6 +10,8 @@
 /* Sleeps of a caller that finds everything dirty, and how long each is at most. */
 #define RECLAIM_WAITS	100
 #define RECLAIM_WAIT_NS 20000000ull
+/* Folios of a list that are looked at for the sake of a large folio. */
+#define RECLAIM_LIGHT 64
 
 static struct reclaim_shard *shard_of(const struct folio *folio)
 {
@@ -84,7 +86,8 @@ static uint64_t folio_evict(struct folio *folio)
 	return evicted ? pages : 0;
 }
 
-uint64_t reclaim_pages(struct page_cache *cache, uint64_t pages)
+/* Evict clean folios until `pages` are freed, looking at no more than max folios a list. */
+static uint64_t reclaim_scan(struct page_cache *cache, uint64_t pages, uint64_t max)
 {
 	uint64_t freed = 0;
 
@@ -95,13 +98,24 @@ uint64_t reclaim_pages(struct page_cache *cache, uint64_t pages)
 		struct folio *folio;
 
 		env_mutex_lock(&shard->lock);
-		budget = 2 * shard->nr;
+		budget = 2 * shard->nr; /* the second time nobody is spared */
 		env_mutex_unlock(&shard->lock);
+		budget = budget < max ? budget : max;
 		while (freed < pages && (folio = shard_take(shard, &budget)) != NULL)
 			freed += folio_evict(folio);
 	}
 	counter_add(&cache->stats.nr_reclaimed, freed);
 	return freed;
+}
+
+uint64_t reclaim_pages(struct page_cache *cache, uint64_t pages)
+{
+	return reclaim_scan(cache, pages, UINT64_MAX);
+}
+
+uint64_t reclaim_lightly(struct page_cache *cache, uint64_t pages)
+{
+	return reclaim_scan(cache, pages, RECLAIM_LIGHT + pages);
 }
 
 static void kick_flushers(struct page_cache *cache)

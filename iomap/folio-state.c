@@ -124,7 +124,8 @@ struct iomap_folio_state *ifs_attach(const struct inode *inode, struct folio *fo
 		return ifs;
 	assert(ifs->read_bytes_pending == 0);
 	assert(ifs->write_bytes_pending == 0);
-	memset(ifs->bits, 0, ifs->size - sizeof(*ifs));
+	for (unsigned int i = 0; i < 2 * nr_words(nr_blocks); i++)
+		__atomic_store_n(&ifs->bits[i], 0, __ATOMIC_RELEASE);
 	if (folio_test(folio, FOLIO_UPTODATE))
 		bits_set(ifs->bits, 0, nr_blocks - 1);
 	if (folio_test(folio, FOLIO_DIRTY))
