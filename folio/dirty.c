@@ -293,13 +293,14 @@ static int balance_slow(struct address_space *mapping, bool nowait)
 	uint64_t *local = env_task_self.local;
 	struct wb_ctx *wb = __atomic_load_n(&inode->i_wb, __ATOMIC_ACQUIRE);
 	uint64_t pages = local[ENV_LOCAL_DIRTIED];
+	uint64_t chunk = cache->page_shift < 15 ? (32u << 10) >> cache->page_shift : 1;
 
 	for (;;) {
 		uint64_t nr_dirty = counter_read(&cache->nr_dirty);
 		uint64_t dirty = nr_dirty + counter_read(&cache->nr_writeback);
 		uint64_t pause;
 
-		if (nr_dirty > cache->background_thresh)
+		if (nr_dirty > cache->background_thresh || (wb && wb_over_background(wb)))
 			wb_kick_background(inode->i_sb->s_bdi);
 		if (dirty <= dirty_freerun(cache) || !wb) {
 			local[ENV_LOCAL_DIRTIED] = 0;
@@ -320,9 +321,12 @@ static int balance_slow(struct address_space *mapping, bool nowait)
 		dirty = counter_read(&cache->nr_dirty) + counter_read(&cache->nr_writeback);
 		if (dirty < cache->dirty_thresh && pause < THROTTLE_PAUSE_MAX_NS)
 			break;
+		/* Others have taken the limit: this context goes on chunk by chunk (M125). */
+		if (counter_read(&wb->reclaimable) + counter_read(&wb->writeback) <= chunk)
+			break;
 	}
 	local[ENV_LOCAL_DIRTIED] = 0;
-	local[ENV_LOCAL_DIRTIED_MAX] = (32 << 10) >> cache->page_shift;
+	local[ENV_LOCAL_DIRTIED_MAX] = chunk;
 	return 0;
 }
 

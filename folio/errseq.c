@@ -45,6 +45,6 @@ int errseq_check_and_advance(errseq_t *word, errseq_t *since)
 		seen = now | ERRSEQ_SEEN;
 	} while (seen != now && !__atomic_compare_exchange_n(word, &now, seen, false,
 							     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
-	*since = seen;
+	__atomic_store_n(since, seen, __ATOMIC_RELAXED);
 	return -(int)(seen & ERRSEQ_ERROR);
 }

@@ -106,7 +106,7 @@ static unsigned int creation_order(const struct address_space *mapping, uint64_t
 				   unsigned int hint)
 {
 	unsigned int min = mapping->min_order;
-	unsigned int order = hint;
+	unsigned int order = mapping->cache->config.order_hint ? hint : 0;
 
 	*index &= ~((1ull << min) - 1);
 	if (order < min)

@@ -9,10 +9,16 @@
 
 #include "folio/internal.h"
 
-/* Descriptors are made this many at a time and never given back before the cache is. */
-#define FOLIOS_PER_CHUNK 1023
+/*
+ * Descriptors are made a chunk at a time and never given back before the cache is.  Once a
+ * cache has many a chunk is a huge page: a look-up in a large cache misses the TLB less.
+ */
+#define SMALL_CHUNK (64u << 10)
+#define LARGE_CHUNK (2u << 20)
+#define MANY_FOLIOS 4096
 
-static_assert(sizeof(struct folio_chunk) <= sizeof(struct folio), "a chunk starts with a folio");
+static_assert(sizeof(struct folio_chunk) <= sizeof(struct folio),
+	      "a chunk's header takes the place of one folio");
 
 uint64_t folio_size(const struct folio *folio)
 {
@@ -27,24 +33,23 @@ uint64_t folio_pos(const struct folio *folio)
 /* => folio_lock is held */
 static bool descriptors_grow(struct page_cache *cache)
 {
-	struct folio_chunk *chunk;
-	struct folio *folios;
-	size_t bytes = (FOLIOS_PER_CHUNK + 2) * sizeof(struct folio);
+	size_t size = cache->nr_folio_slots < MANY_FOLIOS ? SMALL_CHUNK : LARGE_CHUNK;
+	struct folio_chunk *chunk = env_arena_map(size, size, false);
+	size_t nr = size / sizeof(struct folio);
 
-	chunk = env_zalloc(bytes);
 	if (!chunk)
 		return false;
 	chunk->next = cache->chunks;
+	chunk->size = size;
 	cache->chunks = chunk;
-	/* The first cache line behind the chunk's own. */
-	folios = (struct folio *)(((uintptr_t)(chunk + 1) + sizeof(*folios) - 1) &
-				  ~(uintptr_t)(sizeof(*folios) - 1));
-	for (unsigned int i = 0; i < FOLIOS_PER_CHUNK; i++) {
-		folios[i].cache = cache;
-		folios[i].lru.next = (struct list_head *)(void *)cache->free_folios;
-		cache->free_folios = &folios[i];
+	for (size_t i = nr - 1; i > 0; i--) {
+		struct folio *folio = (struct folio *)chunk + i;
+
+		folio->cache = cache;
+		folio->lru.next = (struct list_head *)(void *)cache->free_folios;
+		cache->free_folios = folio;
 	}
-	cache->nr_folio_slots += FOLIOS_PER_CHUNK;
+	cache->nr_folio_slots += nr - 1;
 	return true;
 }
 

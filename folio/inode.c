@@ -84,7 +84,7 @@ void inode_evict(struct inode *inode)
 
 	/* No flusher finds it from here on, and the one that has it ends first. */
 	env_mutex_lock(&inode->i_lock);
-	inode->i_state |= I_FREEING;
+	__atomic_store_n(&inode->i_state, inode->i_state | I_FREEING, __ATOMIC_RELEASE);
 	wb = inode->i_wb;
 	env_mutex_unlock(&inode->i_lock);
 	if (wb) {
@@ -160,7 +160,8 @@ int file_check_and_advance_wb_err(struct file *file)
 	struct address_space *mapping = &file->f_inode->i_mapping;
 	int err = 0;
 
-	if (__atomic_load_n(&mapping->wb_err, __ATOMIC_ACQUIRE) == file->f_wb_err)
+	if (__atomic_load_n(&mapping->wb_err, __ATOMIC_ACQUIRE) ==
+	    __atomic_load_n(&file->f_wb_err, __ATOMIC_RELAXED))
 		return 0;
 	env_mutex_lock(&file->f_lock);
 	err = errseq_check_and_advance(&mapping->wb_err, &file->f_wb_err);

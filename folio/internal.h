@@ -38,6 +38,7 @@ struct reclaim_shard {
 
 struct folio_chunk {
 	struct folio_chunk *next;
+	size_t size;
 };
 
 /*

@@ -109,7 +109,7 @@ void page_cache_destroy(struct page_cache *cache)
 		struct folio_chunk *chunk = cache->chunks;
 
 		cache->chunks = chunk->next;
-		env_free(chunk);
+		env_arena_unmap(chunk, chunk->size);
 	}
 	pool_destroy(&cache->ioend_pool);
 	buddy_destroy(&cache->buddy);

@@ -6,7 +6,7 @@
  */
 #include <iomap/iomap.h>
 
-#include "env/copy.h"
+#include "folio/copy.h"
 #include "folio/internal.h"
 
 static bool range_is_uptodate(struct folio *folio, uint64_t pos, uint64_t len)
@@ -26,7 +26,7 @@ static bool range_is_uptodate(struct folio *folio, uint64_t pos, uint64_t len)
 	return mapping->a_ops->is_partially_uptodate(folio, off, len);
 }
 
-/* Read the locked, not uptodate folio; waits for it.  0, -EIO. */
+/* Read the locked, not uptodate folio; waits for it.  0, -EIO, or the back end's errno. */
 static int read_folio(struct file *file, struct folio *folio)
 {
 	struct address_space *mapping = folio->mapping;
@@ -34,8 +34,10 @@ static int read_folio(struct file *file, struct folio *folio)
 
 	env_lockdep_release(folio);
 	err = mapping->a_ops->read_folio(file, folio);
-	if (err)
+	if (err) {
+		folio_end_read(folio, false); /* no read was started */
 		return err;
+	}
 	folio_wait_locked(folio);
 	if (folio_test(folio, FOLIO_UPTODATE))
 		return 0;
@@ -99,12 +101,13 @@ static int read_absent(struct kiocb *iocb, uint64_t index, uint64_t request, str
 		err = filemap_alloc_folio(mapping, aligned, mapping->min_order, true, &folio);
 		if (!err) {
 			err = filemap_add_folio(mapping, folio, aligned);
-			if (err)
+			if (err) {
 				folio_unlock_put(folio);
-			else
+			} else {
 				err = read_folio(file, folio);
-			if (err == -EIO)
-				folio_put(folio);
+				if (err)
+					folio_put(folio);
+			}
 		}
 		env_rwsem_read_unlock(&mapping->invalidate_lock);
 		if (err)
@@ -118,7 +121,7 @@ static int read_absent(struct kiocb *iocb, uint64_t index, uint64_t request, str
 static size_t copy_out(struct iov_iter *iter, const unsigned char *from, size_t len)
 {
 	if (likely(iter->memory != NULL))
-		env_copy_shared(iter->memory, from, len);
+		copy_from_cache(iter->memory, from, len);
 	else
 		len = iter->copy(iter, (void *)from, len);
 	iov_iter_advance(iter, len);

@@ -291,8 +291,16 @@ static bool inode_claim(struct wb_ctx *wb, struct inode *inode, const struct wb_
 bool wb_over_background(const struct wb_ctx *wb)
 {
 	const struct page_cache *cache = wb->bdi->cache;
+	uint64_t nr_dirty = counter_read(&cache->nr_dirty);
 
-	return counter_read(&cache->nr_dirty) > cache->background_thresh;
+	if (nr_dirty > cache->background_thresh)
+		return true;
+	/*
+	 * Writers are being throttled for what others have in flight, while nothing of this
+	 * context is: without it they would sleep for pages that nobody writes (M125).
+	 */
+	return nr_dirty + counter_read(&cache->nr_writeback) > dirty_freerun(cache) &&
+	       counter_read(&wb->reclaimable) && !counter_read(&wb->writeback);
 }
 
 static bool works_pending(struct wb_ctx *wb)

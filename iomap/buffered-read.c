@@ -97,7 +97,7 @@ static int read_io_new(struct read_ctx *ctx, const struct iomap_iter *iter, uint
 	io = env_alloc(sizeof(*io) + ctx->max_pieces * sizeof(io->pieces[0]));
 	if (!io)
 		return -ENOMEM;
-	bio_init(&io->bio, iter->iomap.bdev, BIO_READ, BIO_DATA, addr);
+	bio_init(&io->bio, iomap_iter_srcmap(iter)->bdev, BIO_READ, BIO_DATA, addr);
 	io->bio.end_io = read_end_io;
 	io->bio.private_data = io;
 	io->inode = iter->inode;
@@ -111,11 +111,12 @@ static int read_add(struct read_ctx *ctx, const struct iomap_iter *iter, uint64_
 {
 	struct folio *folio = ctx->folio;
 	struct iomap_folio_state *ifs = ifs_of(folio);
-	uint64_t addr = iter->iomap.addr + (iter->pos - iter->iomap.offset);
+	const struct iomap *map = iomap_iter_srcmap(iter);
+	uint64_t addr = map->addr + (iter->pos - map->offset);
 	struct read_io *io = ctx->io;
 	int err;
 
-	if (io && (io->bio.bdev != iter->iomap.bdev || io->bio.addr + io->bio.len != addr ||
+	if (io && (io->bio.bdev != map->bdev || io->bio.addr + io->bio.len != addr ||
 		   io->nr_pieces == ctx->max_pieces))
 		read_submit(ctx);
 	if (!ctx->io) {

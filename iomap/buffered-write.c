@@ -5,24 +5,34 @@
  * The hit path - an uptodate, dirty folio - is the index walk, one atomic step to get the folio
  * and its lock, the copy, a look at the dirty bits, one atomic step to give it back.
  */
-#include "env/copy.h"
+#include "folio/copy.h"
 #include "iomap/internal.h"
+
+/* J3; whether hints are wanted at all is decided where a folio is made. */
+static inline unsigned int order_hint(const struct address_space *mapping, uint64_t len)
+{
+	unsigned int bits = 63u - (unsigned int)__builtin_clzll(len);
+
+	return bits > mapping->page_shift ? bits - mapping->page_shift : 0;
+}
 
 /* ---- begin -------------------------------------------------------------------------- */
 
-static int get_folio(struct iomap_iter *iter, const struct iomap_write_ops *write_ops, uint64_t len,
-		     struct folio **folio)
+static inline int get_folio(struct iomap_iter *iter, const struct iomap_write_ops *write_ops,
+			    uint64_t len, struct folio **folio)
 {
 	struct address_space *mapping = &iter->inode->i_mapping;
 	unsigned int flags = FGP_WRITEBEGIN;
 
-	if (write_ops && write_ops->get_folio)
+	if (unlikely(write_ops && write_ops->get_folio))
 		return write_ops->get_folio(iter, iter->pos, len, folio);
-	if (iter->flags & IOMAP_NOWAIT)
-		flags |= FGP_NOWAIT;
-	if (iter->flags & IOMAP_DONTCACHE)
-		flags |= FGP_DONTCACHE;
-	flags |= filemap_order_hint(mapping, len) << FGP_ORDER_SHIFT;
+	if (unlikely(iter->flags & (IOMAP_NOWAIT | IOMAP_DONTCACHE))) {
+		if (iter->flags & IOMAP_NOWAIT)
+			flags |= FGP_NOWAIT;
+		if (iter->flags & IOMAP_DONTCACHE)
+			flags |= FGP_DONTCACHE;
+	}
+	flags |= order_hint(mapping, len) << FGP_ORDER_SHIFT;
 	return filemap_get_folio(mapping, iter->pos >> mapping->page_shift, flags, folio);
 }
 
@@ -118,20 +128,22 @@ static int prepare_unshare(const struct iomap_iter *iter, const struct iomap_wri
 	return 0;
 }
 
-static int prepare_folio(const struct iomap_iter *iter, const struct iomap_write_ops *write_ops,
-			 struct folio *folio, uint64_t len)
+static inline int prepare_folio(const struct iomap_iter *iter,
+				const struct iomap_write_ops *write_ops, struct folio *folio,
+				uint64_t len)
 {
 	struct inode *inode = iter->inode;
 	uint64_t mask = (1ull << inode->i_blkbits) - 1;
 	uint64_t from = iter->pos;
 	uint64_t to = from + len;
-	uint64_t start = folio_pos(folio);
+	uint64_t start = pos_of(&inode->i_mapping, folio);
 	uint64_t head = from & ~mask;
 	uint64_t tail = (to - 1) & ~mask;
 	int err = 0;
 
 	/* All of it will be overwritten: nothing to prepare, no block state (D14). */
-	if (from <= start && to >= start + folio_size(folio) && !(iter->flags & IOMAP_UNSHARE))
+	if (from <= start && to >= start + size_of(&inode->i_mapping, folio) &&
+	    !(iter->flags & IOMAP_UNSHARE))
 		return 0;
 	ifs_attach(inode, folio);
 	if (likely(folio_test(folio, FOLIO_UPTODATE)))
@@ -151,6 +163,7 @@ static int prepare_folio(const struct iomap_iter *iter, const struct iomap_write
 static inline int write_begin(struct iomap_iter *iter, const struct iomap_write_ops *write_ops,
 			      uint64_t *len, struct folio **result, uint64_t *off)
 {
+	const struct address_space *mapping = &iter->inode->i_mapping;
 	struct folio *folio;
 	uint64_t left;
 	int err;
@@ -167,8 +180,8 @@ static inline int write_begin(struct iomap_iter *iter, const struct iomap_write_
 		put_folio(iter, write_ops, 0, folio);
 		return 0;
 	}
-	*off = iter->pos - folio_pos(folio);
-	left = folio_size(folio) - *off;
+	*off = iter->pos - pos_of(mapping, folio);
+	left = size_of(mapping, folio) - *off;
 	if (*len > left)
 		*len = left;
 	if (unlikely(iomap_iter_srcmap(iter)->type == IOMAP_INLINE))
@@ -197,13 +210,17 @@ static inline uint64_t write_end(struct iomap_iter *iter, const struct iomap_wri
 				 uint64_t len, uint64_t copied, struct folio *folio)
 {
 	struct inode *inode = iter->inode;
-	uint64_t off = iter->pos - folio_pos(folio);
+	uint64_t off = iter->pos - pos_of(&inode->i_mapping, folio);
 	uint64_t old_size = inode_size_read(inode);
 	bool grew = false;
 
 	/* A block filled in part cannot be described (D20); nothing copied dirties nothing (C26). */
-	if (unlikely(copied < len) && !folio_test(folio, FOLIO_UPTODATE))
-		copied = 0;
+	if (unlikely(copied < len)) {
+		if (!folio_test(folio, FOLIO_UPTODATE))
+			copied = 0;
+		else
+			ifs_attach(inode, folio); /* not all of it gets dirty (C20) */
+	}
 	if (likely(copied > 0)) {
 		ifs_set_range_uptodate(inode, folio, off, len);
 		if (unlikely(iter->iomap.type == IOMAP_INLINE))
@@ -259,7 +276,7 @@ static void drop_past_eof(struct inode *inode, uint64_t pos, uint64_t len)
 static inline size_t copy_in(struct iov_iter *from, unsigned char *to, size_t len)
 {
 	if (likely(from->memory != NULL))
-		env_copy_shared(to, from->memory, len);
+		copy_to_cache(to, from->memory, len);
 	else
 		len = from->copy(from, to, len);
 	iov_iter_advance(from, len);

@@ -32,9 +32,20 @@ struct iomap_folio_state {
 	uint64_t bits[]; /* [lock, read without] uptodate words, then dirty words */
 };
 
+/* folio_pos() and folio_size() for a folio of the mapping, without leaving this file. */
+static inline uint64_t pos_of(const struct address_space *mapping, const struct folio *folio)
+{
+	return folio->index << mapping->page_shift;
+}
+
+static inline uint64_t size_of(const struct address_space *mapping, const struct folio *folio)
+{
+	return 1ull << (folio_order(folio) + mapping->page_shift);
+}
+
 static inline unsigned int folio_nr_blocks(const struct inode *inode, const struct folio *folio)
 {
-	return (unsigned int)(folio_size(folio) >> inode->i_blkbits);
+	return 1u << (folio_order(folio) + inode->i_mapping.page_shift - inode->i_blkbits);
 }
 
 /* The attached state, or NULL. */

@@ -14,6 +14,7 @@
 
 #include "fsbackends/base/base.h"
 #include "fsbackends/base/extent-map.h"
+#include "fsbackends/base/map-hint.h"
 #include "fsbackends/ext4/layout.h"
 #include "fsbackends/ext4/mballoc.h"
 
@@ -75,6 +76,7 @@ struct ext4_inode {
 	struct env_rwsem data_lock;
 	struct extent_map map; /* [data_lock] */
 	uint64_t sequence; /* [a, changed under data_lock] of map (A21) */
+	struct map_hint hint; /* a record of map that needs no lock */
 	uint64_t nr_delayed; /* [data_lock] blocks */
 	uint64_t disk_size; /* [a, changed under data_lock] what a crash would leave (F25) */
 	uint64_t size_bound; /* [a] i_size is not larger: raised when a write begins */

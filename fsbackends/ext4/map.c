@@ -75,15 +75,15 @@ bool ext4_map_is_valid(struct inode *inode, const struct iomap *iomap)
 	return iomap->validity_cookie == map_sequence(ext4_inode_from(inode));
 }
 
-/* => data_lock is held */
-static void fill_extent(const struct ext4_inode *node, const struct extent *extent,
-			struct iomap *iomap)
+/* What the record said when the map was at `sequence`. */
+static inline void fill_extent_at(const struct ext4_inode *node, const struct extent *extent,
+				  uint64_t sequence, struct iomap *iomap)
 {
 	unsigned int shift = node->base.inode.i_blkbits;
 
 	iomap->offset = extent->file << shift;
 	iomap->length = extent->len << shift;
-	iomap->validity_cookie = map_sequence(node);
+	iomap->validity_cookie = sequence;
 	if (extent->state == EXTENT_DELAYED) {
 		iomap->type = IOMAP_DELALLOC;
 		iomap->addr = IOMAP_NULL_ADDR;
@@ -94,6 +94,13 @@ static void fill_extent(const struct ext4_inode *node, const struct extent *exte
 	iomap->bdev = node->base.fs->bdev;
 	if (ext4_flags(node) & EXT4_DATASYNC_DIRTY)
 		iomap->flags |= IOMAP_F_DIRTY;
+}
+
+/* => data_lock is held */
+static void fill_extent(const struct ext4_inode *node, const struct extent *extent,
+			struct iomap *iomap)
+{
+	fill_extent_at(node, extent, map_sequence(node), iomap);
 }
 
 /* => data_lock is held */
@@ -367,6 +374,7 @@ static int write_begin(struct inode *inode, uint64_t pos, uint64_t len, unsigned
 {
 	struct ext4_inode *node = ext4_inode_from(inode);
 	uint64_t block = pos >> inode->i_blkbits;
+	uint64_t sequence = map_sequence(node);
 	struct extent extent;
 	uint64_t end;
 	bool hit;
@@ -375,11 +383,18 @@ static int write_begin(struct inode *inode, uint64_t pos, uint64_t len, unsigned
 		return read_begin(inode, pos, len, flags, iomap, srcmap);
 
 	touch(node, pos + len);
+	/* If it is not true any more the check under the folio lock will tell (A22). */
+	if (env_likely(map_hint_get(&node->hint, sequence, block, &extent))) {
+		fill_extent_at(node, &extent, sequence, iomap);
+		return 0;
+	}
 	if (!data_lock_shared(node, flags))
 		return -EAGAIN;
 	hit = extent_map_find(&node->map, block, &extent) && extent.file <= block;
-	if (hit)
+	if (hit) {
 		fill_extent(node, &extent, iomap);
+		map_hint_put(&node->hint, map_sequence(node), &extent);
+	}
 	env_rwsem_read_unlock(&node->data_lock);
 	if (hit)
 		return 0;

@@ -13,6 +13,7 @@
 
 #include "fsbackends/base/base.h"
 #include "fsbackends/base/extent-map.h"
+#include "fsbackends/base/map-hint.h"
 
 #include "alloc.h"
 #include "log.h"
@@ -58,6 +59,7 @@ struct xfs_inode {
 	struct env_rwsem map_lock;
 	struct extent_map map; /* [M] */
 	uint64_t seq; /* [a M] number of the last change of map (A21) */
+	struct map_hint hint; /* a record of map that needs no lock */
 	uint64_t disk_size; /* [a M] bytes: the end of file that completed writes reach (F25) */
 	uint64_t data_ag; /* [a M] of the last real record, XFS_NO_AG: none */
 	uint64_t data_end; /* [M] where that record ends in the file */

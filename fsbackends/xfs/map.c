@@ -18,7 +18,8 @@
 
 /* ---- describing -------------------------------------------------------------------------- */
 
-void xfs_map_describe(const struct xfs_inode *ip, const struct extent *extent, struct iomap *iomap)
+static inline void describe_at(const struct xfs_inode *ip, const struct extent *extent,
+			       uint64_t seq, struct iomap *iomap)
 {
 	static const uint16_t types[] = {
 		[EXTENT_NORM] = IOMAP_MAPPED,
@@ -32,7 +33,12 @@ void xfs_map_describe(const struct xfs_inode *ip, const struct extent *extent, s
 	iomap->length = extent->len << bits;
 	iomap->addr = extent->state == EXTENT_DELAYED ? IOMAP_NULL_ADDR : extent->start << bits;
 	iomap->bdev = ip->node.fs->bdev;
-	iomap->validity_cookie = ip->seq;
+	iomap->validity_cookie = seq;
+}
+
+void xfs_map_describe(const struct xfs_inode *ip, const struct extent *extent, struct iomap *iomap)
+{
+	describe_at(ip, extent, ip->seq, iomap);
 }
 
 void xfs_map_describe_hole(const struct xfs_inode *ip, uint64_t file, uint64_t end,
@@ -375,17 +381,25 @@ static int write_begin(struct inode *inode, uint64_t pos, uint64_t len, unsigned
 {
 	struct xfs_inode *ip = xfs_inode_from(inode);
 	uint64_t block = pos >> inode->i_blkbits;
+	uint64_t seq = __atomic_load_n(&ip->seq, __ATOMIC_ACQUIRE);
 	uint64_t hole_end;
 	struct extent extent;
 
 	(void)srcmap;
-	if (flags & IOMAP_WRITE)
+	if (flags & IOMAP_WRITE) {
 		xfs_mark_time(ip);
+		/* If it is not true any more the check under the folio lock will tell (A22). */
+		if (env_likely(map_hint_get(&ip->hint, seq, block, &extent))) {
+			describe_at(ip, &extent, seq, iomap);
+			return 0;
+		}
+	}
 	if (!lock_shared(ip, flags))
 		return -EAGAIN;
 	if (env_likely(
 		    find_record(ip, block, xfs_blocks_up(inode, pos + len), &extent, &hole_end))) {
 		xfs_map_describe(ip, &extent, iomap);
+		map_hint_put(&ip->hint, ip->seq, &extent);
 		env_rwsem_read_unlock(&ip->map_lock);
 		if (env_unlikely(flags & IOMAP_ZERO) && iomap->type == IOMAP_DELALLOC)
 			cut_at_eof(inode, pos, iomap);
