@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * knobs.h - everything that can be turned, in one table
+ *
+ *	struct knobs knobs;
+ *	char err[ERR_MAX];
+ *
+ *	knobs_init(&knobs);
+ *	if (knobs_set(&knobs, "page-size", "64k", err))		one line, no newline
+ *		...
+ *	pages = knobs.value[KNOB_PAGE_SIZE].number;
+ *
+ * An experiment has defaults of its own: knobs_default() sets what the user left open.
+ */
+#ifndef REPORT_KNOBS_H
+#define REPORT_KNOBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The size of every `err`: one line that says what is wrong; what would be right. */
+#define ERR_MAX 512
+
+enum knob_kind {
+	KNOB_WORD, /* number: which of the words */
+	KNOB_SIZE, /* number: bytes */
+	KNOB_COUNT, /* number, 0: auto */
+	KNOB_RATIO, /* number / den */
+	KNOB_TEXT, /* text */
+	KNOB_BACKEND, /* text: a file system of the library */
+	KNOB_DEVICE_SPEC, /* text */
+};
+
+/* X(id, name, kind, values, default, only, help); only: of these workloads, NULL: of all */
+#define KNOBS(X)                                                                                   \
+	X(FS, "fs", KNOB_BACKEND, "NAME", "xfs", NULL, "the file system")                          \
+	X(DEVICE, "device", KNOB_DEVICE_SPEC, "ram|null|file:PATH", "ram", NULL,                   \
+	  "where bytes go: memory, nowhere, a file of the host")                                   \
+	X(DEVICE_SIZE, "device-size", KNOB_SIZE, "SIZE", "256g", NULL,                             \
+	  "size of the device (memory is taken as it is written)")                                 \
+	X(PAGE_SIZE, "page-size", KNOB_SIZE, "SIZE", "4k", NULL, "page of the cache, 4k to 64k")   \
+	X(BLOCK_SIZE, "block-size", KNOB_SIZE, "SIZE", "4k", NULL,                                 \
+	  "block of the file system, 512 to 64k")                                                  \
+	X(MAX_FOLIO, "max-folio", KNOB_SIZE, "SIZE", "2m", NULL, "largest folio, up to 2m")        \
+	X(MEMORY, "memory", KNOB_SIZE, "SIZE", "16g", NULL, "capacity of the page cache")          \
+	X(DIRTY_BYTES, "dirty-bytes", KNOB_SIZE, "SIZE", "0", NULL,                                \
+	  "dirty limit of writers, 0: 20 % of the memory")                                         \
+	X(DIRTY_BACKGROUND_BYTES, "dirty-background-bytes", KNOB_SIZE, "SIZE", "0", NULL,          \
+	  "where background writeback starts, 0: 10 % of the memory")                              \
+	X(AGS, "ags", KNOB_COUNT, "N|auto", "auto", NULL, "allocation groups of xfs")              \
+	X(NR_WB_CTX, "nr-wb-ctx", KNOB_COUNT, "N|auto", "auto", NULL, "writeback contexts")        \
+	X(WB_MAP, "wb-map", KNOB_WORD, "auto|hash|ino-mod|round-robin|one", "auto", NULL,          \
+	  "which context an inode gets")                                                           \
+	X(DIRTY_TRACKING, "dirty-tracking", KNOB_WORD, "block|folio", "block", NULL,               \
+	  "what a dirty byte makes dirty: its block, or its whole folio")                          \
+	X(ORDER_HINT, "order-hint", KNOB_WORD, "on|off", "on", NULL,                               \
+	  "long writes make large folios")                                                         \
+	X(DELALLOC, "delalloc", KNOB_WORD, "on|off", "on", NULL,                                   \
+	  "blocks are chosen at writeback, not at write")                                          \
+	X(FS_OPTIONS, "fs-options", KNOB_TEXT, "K=V,..", "", NULL, "options of the file system")   \
+	X(SCALE, "scale", KNOB_RATIO, "N/M", "1", NULL,                                            \
+	  "multiplies sizes, memory, dirty limits and the time of time_based jobs")                \
+	X(SEED, "seed", KNOB_COUNT, "N", "1", NULL, "of all random numbers")                       \
+	X(CLOCK, "clock", KNOB_WORD, "real|virtual", "real", NULL, "only real in this version")    \
+	X(FILE_SIZE, "file-size", KNOB_SIZE, "SIZE", "512m",                                       \
+	  "anchor-overwrite page-64k block-size order-hint contexts seed-004",                     \
+	  "size of the file (contexts: of all files)")                                             \
+	X(WARM, "warm", KNOB_WORD, "written|readahead", "written", "anchor-overwrite",             \
+	  "where the cached folios come from")                                                     \
+	X(SYNC, "sync", KNOB_WORD, "each|end", "each", "page-64k",                                 \
+	  "fdatasync after each write, or fsync at the end")
+
+enum knob_id {
+#define X(id, name, kind, values, standard, only, help) KNOB_##id,
+	KNOBS(X)
+#undef X
+		NR_KNOBS
+};
+
+enum { WARM_WRITTEN, WARM_READAHEAD };
+enum { SYNC_EACH, SYNC_END };
+enum { CLOCK_REAL, CLOCK_VIRTUAL };
+
+struct knob {
+	const char *name;
+	enum knob_kind kind;
+	const char *values; /* KNOB_WORD: the words, between bars */
+	const char *standard;
+	const char *only;
+	const char *help;
+};
+
+struct knob_value {
+	const char *text; /* as given; lives as long as the arguments */
+	uint64_t number;
+	uint64_t den;
+	bool given; /* by the user */
+};
+
+struct knobs {
+	struct knob_value value[NR_KNOBS];
+};
+
+extern const struct knob knob_table[NR_KNOBS];
+
+void knobs_init(struct knobs *knobs);
+/* Returns 0, or -EINVAL with one line in err. */
+int knobs_set(struct knobs *knobs, const char *name, const char *text, char *err);
+/* What holds unless the user said otherwise.  text is known to be right. */
+void knobs_default(struct knobs *knobs, enum knob_id id, const char *text);
+/* Set it whatever the user said; it counts as not given. */
+void knobs_force(struct knobs *knobs, enum knob_id id, const char *text);
+/* Do the values fit together, and does the workload have all that were given? */
+int knobs_check(const struct knobs *knobs, const char *workload, char *err);
+
+static inline uint64_t knob_number(const struct knobs *knobs, enum knob_id id)
+{
+	return knobs->value[id].number;
+}
+
+static inline const char *knob_text(const struct knobs *knobs, enum knob_id id)
+{
+	return knobs->value[id].text;
+}
+
+static inline bool knob_given(const struct knobs *knobs, enum knob_id id)
+{
+	return knobs->value[id].given;
+}
+
+/* For on|off. */
+static inline bool knob_on(const struct knobs *knobs, enum knob_id id)
+{
+	return knobs->value[id].number == 0;
+}
+
+/* bytes under the scale, rounded down to a multiple of unit, at least one unit. */
+uint64_t knobs_scaled(const struct knobs *knobs, uint64_t bytes, uint64_t unit);
+
+/* The nearest of the words (NULL at the end), or NULL if none is near. */
+const char *word_nearest(const char *word, const char *const *words);
+
+/* "64k", "1g", "1536": the shortest way to write it; four buffers in turn for each thread. */
+const char *size_text(uint64_t bytes);
+
+#endif

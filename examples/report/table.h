@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * table.h - figures for people: aligned tables with units
+ *
+ *	struct table table;
+ *
+ *	table_init(&table, "lrr");		left, right, right
+ *	table_row(&table, "name\tbytes\tratio");	the first row is the heading
+ *	table_row(&table, "%s\t%s\t%.2f", name, human_bytes(n), ratio);
+ *	table_print(&table, stdout);		and forget it
+ */
+#ifndef REPORT_TABLE_H
+#define REPORT_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct outcome;
+
+struct table {
+	const char *align;
+	char **rows;
+	unsigned int nr_rows;
+};
+
+void table_init(struct table *table, const char *align);
+void table_row(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_print(struct table *table, FILE *out);
+
+/* "16.0 MiB", "1.25 ms": buffers in turn for each thread, as text() has. */
+const char *human_bytes(uint64_t bytes);
+const char *human_rate(uint64_t bytes_per_s);
+const char *human_ns(uint64_t ns);
+const char *human_ratio(double ratio);
+
+/* Everything about a workload; brief: each run in one line. */
+void outcome_print(const struct outcome *outcome, bool brief, FILE *out);
+/* The knobs, experiments, file systems and results there are. */
+void list_print(FILE *out);
+
+#endif
