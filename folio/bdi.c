@@ -208,24 +208,42 @@ static unsigned int choose_context(struct backing_dev *bdi, const struct inode *
 	return hash_context(inode->i_ino, nr);
 }
 
+/*
+ * Is the inode on a list, being written, or are there pages to account (W16)?
+ * => i_lock and mapping->lock are held
+ */
+static bool binding_is_fixed(const struct inode *inode)
+{
+	const struct address_space *mapping = &inode->i_mapping;
+
+	return inode->i_wb && (inode->i_state & (I_DIRTY | I_SYNC) || inode->i_listed ||
+			       mapping->nr_dirty || mapping->nr_writeback);
+}
+
 void wb_bind_inode(struct inode *inode)
 {
 	struct backing_dev *bdi = inode->i_sb->s_bdi;
 	struct address_space *mapping = &inode->i_mapping;
 	struct wb_ctx *wb;
+	bool fixed;
 
 	if (likely(__atomic_load_n(&inode->i_state, __ATOMIC_RELAXED) & I_DIRTY) &&
 	    likely(__atomic_load_n(&inode->i_wb, __ATOMIC_ACQUIRE) != NULL))
+		return;
+	/* Asked twice for one dirtying: for the page and for the inode; chosen once. */
+	env_mutex_lock(&inode->i_lock);
+	env_mutex_lock(&mapping->lock);
+	fixed = binding_is_fixed(inode);
+	env_mutex_unlock(&mapping->lock);
+	env_mutex_unlock(&inode->i_lock);
+	if (fixed)
 		return;
 	if (unlikely(!__atomic_load_n(&bdi->started, __ATOMIC_ACQUIRE)))
 		bdi_start_contexts(bdi);
 	wb = bdi->slots[choose_context(bdi, inode)];
 	env_mutex_lock(&inode->i_lock);
 	env_mutex_lock(&mapping->lock);
-	/* Bound while it is on a list, being written, or has pages to account (W16). */
-	if (!inode->i_wb ||
-	    (!(inode->i_state & (I_DIRTY | I_SYNC)) && list_empty(&inode->i_io_list) &&
-	     !mapping->nr_dirty && !mapping->nr_writeback)) {
+	if (!binding_is_fixed(inode)) {
 		if (inode->i_wb != wb)
 			counter_add(&wb->stats.inodes, 1);
 		__atomic_store_n(&inode->i_wb, wb, __ATOMIC_RELEASE);
@@ -284,7 +302,6 @@ void bdi_start_writeback(struct backing_dev *bdi, int64_t nr_pages)
 		work->nr_pages = nr_pages == INT64_MAX
 					 ? nr_pages
 					 : (int64_t)((part + total - 1) / (total ? total : 1));
-		work->cutoff = UINT64_MAX;
 		work->tagged = true;
 		work->range_cyclic = true;
 		work->auto_free = true;
@@ -309,7 +326,6 @@ int super_sync(struct super_block *sb)
 		works[i].sb = sb;
 		works[i].sync_mode = WB_SYNC_ALL;
 		works[i].nr_pages = INT64_MAX;
-		works[i].cutoff = env_clock_ns();
 		works[i].for_sync = true;
 		env_completion_init(&works[i].done);
 		wb_queue_work(bdi->slots[i], &works[i]);

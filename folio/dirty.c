@@ -123,18 +123,19 @@ void folio_end_writeback(struct folio *folio)
 	if (unlikely(drop))
 		folio_get(folio);
 	env_mutex_lock(&mapping->lock);
-	index_clear_mark(&mapping->index_root, folio->index, INDEX_WRITEBACK);
+	/* Counters first: who sees no tag, no list entry or no flag any more sees them right. */
+	left = __atomic_sub_fetch(&cache->nr_writeback, pages, __ATOMIC_ACQ_REL);
+	counter_sub(&inode->i_wb->writeback, pages);
+	counter_add(&inode->i_wb->written, pages);
+	counter_add(&sb->s_bdi->nr_completions, pages);
+	counter_add(&cache->nr_completions, pages);
 	mapping->nr_writeback -= pages;
 	if (mapping->nr_writeback == 0) {
 		env_mutex_lock(&sb->s_wb_lock);
 		list_del_init(&inode->i_wb_link);
 		env_mutex_unlock(&sb->s_wb_lock);
 	}
-	left = __atomic_sub_fetch(&cache->nr_writeback, pages, __ATOMIC_RELAXED);
-	counter_sub(&inode->i_wb->writeback, pages);
-	counter_add(&inode->i_wb->written, pages);
-	counter_add(&sb->s_bdi->nr_completions, pages);
-	counter_add(&cache->nr_completions, pages);
+	index_clear_mark(&mapping->index_root, folio->index, INDEX_WRITEBACK);
 	/* Last, and once seen the folio and the inode may go; their memory of locks lasts. */
 	old = __atomic_fetch_and(&folio->state, ~(uint64_t)FOLIO_WRITEBACK, __ATOMIC_ACQ_REL);
 	env_mutex_unlock(&mapping->lock);

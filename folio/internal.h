@@ -193,7 +193,7 @@ struct wb_work {
 	struct super_block *sb; /* NULL: all */
 	enum writeback_sync_mode sync_mode;
 	int64_t nr_pages; /* budget, INT64_MAX: no limit */
-	uint64_t cutoff; /* only inodes dirtied at or before (ns) */
+	uint64_t cutoff; /* only inodes dirtied at or before (ns); set when it starts */
 	bool tagged;
 	bool for_sync;
 	bool for_background;

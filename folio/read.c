@@ -41,7 +41,9 @@ static int read_folio(struct file *file, struct folio *folio)
 	folio_wait_locked(folio);
 	if (folio_test(folio, FOLIO_UPTODATE))
 		return 0;
-	file->f_ra.ra_pages /= 4;
+	__atomic_store_n(&file->f_ra.ra_pages,
+			 __atomic_load_n(&file->f_ra.ra_pages, __ATOMIC_RELAXED) / 4,
+			 __ATOMIC_RELAXED);
 	return -EIO;
 }
 

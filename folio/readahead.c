@@ -11,7 +11,7 @@
 static uint64_t window_max(const struct file *file, uint64_t request)
 {
 	const struct address_space *mapping = &file->f_inode->i_mapping;
-	uint64_t max = file->f_ra.ra_pages;
+	uint64_t max = __atomic_load_n(&file->f_ra.ra_pages, __ATOMIC_RELAXED);
 	uint64_t io_max =
 		bdi_block_device(file->f_inode->i_sb->s_bdi)->io_max >> mapping->page_shift;
 
@@ -172,11 +172,34 @@ static void read_pages(struct file *file, uint64_t index, uint64_t end, unsigned
 	env_rwsem_read_unlock(&mapping->invalidate_lock);
 }
 
-void readahead_sync(struct file *file, uint64_t index, uint64_t request)
+/* Readers of one open file share its window without a lock: a race costs a window at most. */
+static struct file_ra_state window_load(const struct file *file)
+{
+	const struct file_ra_state *ra = &file->f_ra;
+
+	return (struct file_ra_state){
+		.start = __atomic_load_n(&ra->start, __ATOMIC_RELAXED),
+		.size = __atomic_load_n(&ra->size, __ATOMIC_RELAXED),
+		.async_size = __atomic_load_n(&ra->async_size, __ATOMIC_RELAXED),
+		.order = __atomic_load_n(&ra->order, __ATOMIC_RELAXED),
+	};
+}
+
+static void window_store(struct file *file, const struct file_ra_state *window)
 {
 	struct file_ra_state *ra = &file->f_ra;
+
+	__atomic_store_n(&ra->start, window->start, __ATOMIC_RELAXED);
+	__atomic_store_n(&ra->size, window->size, __ATOMIC_RELAXED);
+	__atomic_store_n(&ra->async_size, window->async_size, __ATOMIC_RELAXED);
+	__atomic_store_n(&ra->order, window->order, __ATOMIC_RELAXED);
+}
+
+void readahead_sync(struct file *file, uint64_t index, uint64_t request)
+{
+	struct file_ra_state ra = {.start = index};
 	uint64_t max = window_max(file, request);
-	uint64_t prev = __atomic_load_n(&ra->prev_index, __ATOMIC_RELAXED);
+	uint64_t prev = __atomic_load_n(&file->f_ra.prev_index, __ATOMIC_RELAXED);
 	bool sequential = index == prev || index == prev + 1;
 
 	if (file->f_flags & FILE_RANDOM || !max) {
@@ -188,17 +211,16 @@ void readahead_sync(struct file *file, uint64_t index, uint64_t request)
 		read_pages(file, index, index + request, 0, UINT64_MAX);
 		return;
 	}
-	ra->start = index;
-	ra->size = (uint32_t)first_window(request, max);
-	ra->async_size = (uint32_t)(ra->size > request ? ra->size - request : ra->size);
-	ra->order = 0;
-	read_pages(file, ra->start, ra->start + ra->size, 0, ra->start + ra->size - ra->async_size);
+	ra.size = (uint32_t)first_window(request, max);
+	ra.async_size = (uint32_t)(ra.size > request ? ra.size - request : ra.size);
+	window_store(file, &ra);
+	read_pages(file, ra.start, ra.start + ra.size, 0, ra.start + ra.size - ra.async_size);
 }
 
 void readahead_async(struct file *file, struct folio *folio, uint64_t request)
 {
 	struct address_space *mapping = &file->f_inode->i_mapping;
-	struct file_ra_state *ra = &file->f_ra;
+	struct file_ra_state ra = window_load(file);
 	uint64_t max = window_max(file, request);
 	uint64_t end;
 	unsigned int order;
@@ -206,22 +228,23 @@ void readahead_async(struct file *file, struct folio *folio, uint64_t request)
 	folio_clear(folio, FOLIO_READAHEAD);
 	if (!max)
 		return;
-	ra->order += 2;
-	if (folio->index <= ra->start + ra->size - ra->async_size &&
-	    ra->start + ra->size - ra->async_size < folio->index + folio_nr_pages(folio)) {
-		ra->start += ra->size;
-		ra->size = (uint32_t)next_window(ra->size, max);
+	ra.order += 2;
+	if (folio->index <= ra.start + ra.size - ra.async_size &&
+	    ra.start + ra.size - ra.async_size < folio->index + folio_nr_pages(folio)) {
+		ra.start += ra.size;
+		ra.size = (uint32_t)next_window(ra.size, max);
 	} else {
 		/* A mark of another reader or an older window: go on from here. */
-		ra->start = folio->index + folio_nr_pages(folio);
-		ra->size = (uint32_t)first_window(request, max);
+		ra.start = folio->index + folio_nr_pages(folio);
+		ra.size = (uint32_t)first_window(request, max);
 	}
-	order = 31u - (unsigned int)__builtin_clz(ra->size | 1);
-	order = order < ra->order ? order : ra->order;
+	order = 31u - (unsigned int)__builtin_clz(ra.size | 1);
+	order = order < ra.order ? order : ra.order;
 	order = order < mapping->max_order ? order : mapping->max_order;
-	end = (ra->start + ra->size) & ~((1ull << order) - 1);
-	if (end > ra->start)
-		ra->size = (uint32_t)(end - ra->start);
-	ra->async_size = ra->size;
-	read_pages(file, ra->start, ra->start + ra->size, order, ra->start);
+	end = (ra.start + ra.size) & ~((1ull << order) - 1);
+	if (end > ra.start)
+		ra.size = (uint32_t)(end - ra.start);
+	ra.async_size = ra.size;
+	window_store(file, &ra);
+	read_pages(file, ra.start, ra.start + ra.size, order, ra.start);
 }

@@ -328,6 +328,13 @@ static bool work_is_over(struct wb_ctx *wb, const struct wb_work *work)
 static void wb_writeback(struct wb_ctx *wb, struct wb_work *work)
 {
 	bandwidth_window_start(wb);
+	/*
+	 * What is dirty when the work starts (K8), so that a constant dirtier cannot make it
+	 * endless (K14).  Not when it was asked for: a slice that ends in between renews the
+	 * inode's time.
+	 */
+	if (!work->for_periodic)
+		work->cutoff = env_clock_ns();
 	env_mutex_lock(&wb->list_lock);
 	while (!work_is_over(wb, work)) {
 		bool refilled = list_empty(&wb->b_io);

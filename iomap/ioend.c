@@ -133,6 +133,7 @@ ssize_t iomap_add_to_ioend(struct iomap_writepage_ctx *wpc, struct folio *folio,
 {
 	const struct iomap *map = &wpc->iomap;
 	unsigned int flags;
+	bool added;
 	int err;
 
 	if (pos < map->offset || pos >= map->offset + map->length)
@@ -152,8 +153,9 @@ ssize_t iomap_add_to_ioend(struct iomap_writepage_ctx *wpc, struct folio *folio,
 		return err;
 	wpc->ioend = ioend_new(wpc, pos, flags);
 	/* The first piece needs no memory. */
-	if (!ioend_append(wpc->ioend, folio, pos, len, end_pos))
-		assert(!"an empty ioend takes a piece");
+	added = ioend_append(wpc->ioend, folio, pos, len, end_pos);
+	assert(added);
+	(void)added;
 	return (ssize_t)len;
 }
 

@@ -158,6 +158,8 @@ int fs_mount(struct fs **fs, struct page_cache *cache, struct backing_dev *bdi,
 	if (err)
 		goto unmount;
 
+	if (error_size > 0)
+		error[0] = '\0';
 	*fs = mounted;
 	return 0;
 
