@@ -178,16 +178,16 @@ static inline uint64_t node_marks(const struct index_node *node, unsigned int sh
 				  enum index_mark mark)
 {
 	if (shift)
-		return __atomic_load_n(&branch_marks(node)[mark], __ATOMIC_RELAXED);
-	return __atomic_load_n(&node->leaf_marks[mark], __ATOMIC_RELAXED);
+		return __atomic_load_n(&branch_marks(node)[mark], __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&node->leaf_marks[mark], __ATOMIC_ACQUIRE);
 }
 
 static inline void node_marks_store(struct index_node *node, enum index_mark mark, uint64_t bits)
 {
 	if (node->shift)
-		__atomic_store_n(&branch_marks(node)[mark], bits, __ATOMIC_RELAXED);
+		__atomic_store_n(&branch_marks(node)[mark], bits, __ATOMIC_RELEASE);
 	else
-		__atomic_store_n(&node->leaf_marks[mark], (uint16_t)bits, __ATOMIC_RELAXED);
+		__atomic_store_n(&node->leaf_marks[mark], (uint16_t)bits, __ATOMIC_RELEASE);
 }
 
 static void mark_set(struct index_node *node, unsigned int slot, enum index_mark mark)

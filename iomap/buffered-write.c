@@ -214,7 +214,7 @@ static inline uint64_t write_end(struct iomap_iter *iter, const struct iomap_wri
 	uint64_t old_size = inode_size_read(inode);
 	bool grew = false;
 
-	/* A block filled in part cannot be described (D20); nothing copied dirties nothing (C26). */
+	/* A block filled in part cannot be described (D20); no byte dirties nothing (C26). */
 	if (unlikely(copied < len)) {
 		if (!folio_test(folio, FOLIO_UPTODATE))
 			copied = 0;

@@ -243,8 +243,8 @@ int main(void)
 	inode_evict(&hello->inode);
 	super_shutdown(&fs.sb);
 	bdi_destroy(bdi);
-	page_cache_destroy(cache);
 	blkdev_destroy(fs.dev);
+	page_cache_destroy(cache);
 	free(hello);
 	return err ? 1 : 0;
 }

@@ -183,10 +183,10 @@ void rig_close(struct rig *rig)
 		(void)fs_unmount(rig->fs);
 	if (rig->bdi)
 		bdi_destroy(rig->bdi);
-	if (rig->cache)
-		page_cache_destroy(rig->cache);
 	if (rig->dev)
 		blkdev_destroy(rig->dev);
+	if (rig->cache)
+		page_cache_destroy(rig->cache);
 	rig->fs = NULL;
 	rig->bdi = NULL;
 	rig->cache = NULL;

@@ -59,7 +59,10 @@ void page_cache_config_init(struct page_cache_config *config);
 /* 0; -EINVAL for a value out of range; -ENOMEM. */
 int page_cache_create(struct page_cache **cache, const struct page_cache_config *config);
 
-/* Every file system over it is unmounted. */
+/*
+ * Every file system over it is unmounted, their backing devices are destroyed, and then the
+ * block devices: a device's thread may still be on its way out of a completion.
+ */
 void page_cache_destroy(struct page_cache *cache);
 
 uint32_t page_cache_page_size(const struct page_cache *cache);
