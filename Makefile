@@ -117,7 +117,7 @@ define checked
 +@rm -f $(BUILD)/$(1)/finding.*
 +@log=log_path=$(abspath $(BUILD))/$(1)/finding; \
 	export ASAN_OPTIONS=$$log UBSAN_OPTIONS=print_stacktrace=1:$$log \
-		TSAN_OPTIONS=halt_on_error=1:$$log; \
+		TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=20:$$log; \
 	$(MAKE) BUILD=$(BUILD)/$(1) SAN='$(2) -fno-omit-frame-pointer' check; status=$$?; \
 	cat $(BUILD)/$(1)/finding.* 2>/dev/null && status=1; exit $$status
 endef

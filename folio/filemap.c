@@ -119,21 +119,20 @@ static unsigned int creation_order(const struct address_space *mapping, uint64_t
 }
 
 int filemap_alloc_folio(struct address_space *mapping, uint64_t index, unsigned int order,
-			bool reclaim, struct folio **result)
+			enum alloc_effort effort, struct folio **result)
 {
 	struct page_cache *cache = mapping->cache;
 	unsigned int tries = 0;
 	struct folio *folio;
 
-	for (;;) {
-		folio = folio_alloc(cache, order);
-		if (likely(folio != NULL))
-			break;
-		if (!reclaim || ++tries > ALLOC_TRIES)
+	/* A large folio is a wish (J5). */
+	if (order > mapping->min_order && effort == ALLOC_WAIT)
+		effort = ALLOC_LIGHT;
+	while (unlikely(!(folio = folio_alloc(cache, order)))) {
+		if (effort == ALLOC_NOWAIT || ++tries > ALLOC_TRIES)
 			return -ENOMEM;
-		if (order > mapping->min_order) {
-			/* A large folio is a wish: one look for clean memory, no waiting (J5). */
-			reclaim = false;
+		if (effort == ALLOC_LIGHT) {
+			effort = ALLOC_NOWAIT;
 			if (reclaim_lightly(cache, 1ull << order) < 1ull << order)
 				return -ENOMEM;
 		} else if (!reclaim_wait(cache, 1ull << order)) {
@@ -194,7 +193,8 @@ static int filemap_create(struct address_space *mapping, uint64_t index, unsigne
 
 	order = order_without_overlap(mapping, index, order);
 	for (;;) {
-		err = filemap_alloc_folio(mapping, index, order, !(flags & FGP_NOWAIT), &folio);
+		err = filemap_alloc_folio(mapping, index, order,
+					  flags & FGP_NOWAIT ? ALLOC_NOWAIT : ALLOC_WAIT, &folio);
 		if (!err) {
 			if (flags & FGP_DONTCACHE)
 				folio_set(folio, FOLIO_DROPBEHIND);

@@ -160,9 +160,16 @@ void folio_wake_waiters(struct folio *folio);
 struct folio *filemap_lookup(struct address_space *mapping, uint64_t index);
 /* Put the folio (locked, one reference of the caller) into the index.  0, -EEXIST, -ENOMEM. */
 int filemap_add_folio(struct address_space *mapping, struct folio *folio, uint64_t index);
+/* What an allocation may do when there is no free memory. */
+enum alloc_effort {
+	ALLOC_NOWAIT, /* nothing */
+	ALLOC_LIGHT, /* one short look for clean memory */
+	ALLOC_WAIT, /* that for a large folio; wait for writeback for one of the minimum order */
+};
+
 /* A folio of the order for index, ready to be added: locked, with block state.  -ENOMEM. */
 int filemap_alloc_folio(struct address_space *mapping, uint64_t index, unsigned int order,
-			bool reclaim, struct folio **folio);
+			enum alloc_effort effort, struct folio **folio);
 /* Take the locked folio out of its mapping; drops the index's reference. */
 void filemap_remove_folio(struct folio *folio);
 /* The locked folio is clean, not under writeback: take it out if nobody else uses it (G18). */

@@ -100,7 +100,7 @@ static int read_absent(struct kiocb *iocb, uint64_t index, uint64_t request, str
 	folio = filemap_lookup(mapping, index);
 	if (!folio) {
 		env_rwsem_read_lock(&mapping->invalidate_lock);
-		err = filemap_alloc_folio(mapping, aligned, mapping->min_order, true, &folio);
+		err = filemap_alloc_folio(mapping, aligned, mapping->min_order, ALLOC_WAIT, &folio);
 		if (!err) {
 			err = filemap_add_folio(mapping, folio, aligned);
 			if (err) {

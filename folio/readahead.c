@@ -70,7 +70,7 @@ static uint64_t add_folio(struct address_space *mapping, uint64_t index, unsigne
 {
 	struct folio *folio;
 
-	if (filemap_alloc_folio(mapping, index, order, true, &folio))
+	if (filemap_alloc_folio(mapping, index, order, ALLOC_LIGHT, &folio))
 		return 0;
 	if (mark)
 		folio_set(folio, FOLIO_READAHEAD);

@@ -7,7 +7,7 @@
  */
 #include "folio/internal.h"
 
-/* Sleeps of a caller that finds everything dirty, and how long each is at most. */
+/* Sleeps of a caller that finds everything dirty and not being written; each at most. */
 #define RECLAIM_WAITS	100
 #define RECLAIM_WAIT_NS 20000000ull
 /* Folios of a list that are looked at for the sake of a large folio. */
@@ -133,7 +133,8 @@ bool reclaim_wait(struct page_cache *cache, uint64_t pages)
 	/* A little more than asked for, so that not every page costs a look. */
 	uint64_t batch = pages < 32 ? 32 : pages;
 
-	for (unsigned int i = 0; i < RECLAIM_WAITS; i++) {
+	/* Writes in flight are waited for as long as they take. */
+	for (unsigned int idle = 0; idle < RECLAIM_WAITS;) {
 		uint32_t key = env_waitq_prepare(&cache->memory_wait);
 
 		if (reclaim_pages(cache, batch) >= pages) {
@@ -145,6 +146,8 @@ bool reclaim_wait(struct page_cache *cache, uint64_t pages)
 			/* Nothing will become clean; somebody may have freed a folio. */
 			return counter_read(&cache->buddy.nr_free) >= pages;
 		}
+		if (!counter_read(&cache->nr_writeback))
+			idle++;
 		kick_flushers(cache);
 		env_waitq_wait(&cache->memory_wait, key, RECLAIM_WAIT_NS);
 	}

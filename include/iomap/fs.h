@@ -155,7 +155,10 @@ int super_init(struct super_block *sb, struct page_cache *cache, struct backing_
 	       uint32_t block_size, const struct super_operations *ops);
 /* No inode of it is in use.  Detaches it from its bdi. */
 void super_shutdown(struct super_block *sb);
-/* Write and wait for everything that is dirty now, in all contexts (K15).  First error. */
+/*
+ * Write and wait for everything that is dirty now, in all contexts (K15).  Returns the error of
+ * the file system's own commit; those of data are kept for fsync and syncfs.
+ */
 int super_sync(struct super_block *sb);
 
 /* ---- inode -------------------------------------------------------------------------- */
