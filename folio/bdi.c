@@ -85,7 +85,6 @@ int bdi_create(struct backing_dev **result, struct page_cache *cache, struct blo
 	bdi->bdev = bdev;
 	bdi->map = map;
 	bdi->user_nr = nr;
-	bdi->aged_ns = env_clock_ns();
 	env_mutex_init(&bdi->resize_lock, "bdi->resize_lock");
 	list_init(&bdi->sbs);
 	env_mutex_lock(&bdi->resize_lock);
@@ -309,30 +308,48 @@ void bdi_start_writeback(struct backing_dev *bdi, int64_t nr_pages)
 	}
 }
 
-int super_sync(struct super_block *sb)
+static void sync_work_queue(struct wb_ctx *wb, struct wb_work *work, struct super_block *sb)
+{
+	memset(work, 0, sizeof(*work));
+	work->sb = sb;
+	work->sync_mode = WB_SYNC_ALL;
+	work->nr_pages = INT64_MAX;
+	work->for_sync = true;
+	env_completion_init(&work->done);
+	wb_queue_work(wb, work);
+}
+
+/* Let every context write what it has of the file system. */
+static void sync_contexts(struct super_block *sb)
 {
 	struct backing_dev *bdi = sb->s_bdi;
 	unsigned int nr = __atomic_load_n(&bdi->nr_slots, __ATOMIC_ACQUIRE);
-	struct list_head waiting;
-	struct wb_work *works;
-	int err = 0;
+	struct wb_work *works = env_alloc(nr * sizeof(*works));
+	struct wb_work single;
 
-	works = env_zalloc(nr * sizeof(*works));
-	if (!works)
-		return -ENOMEM;
-	env_mutex_lock(&sb->s_sync_lock);
-	/* All are queued before the first is waited for (W40). */
-	for (unsigned int i = 0; i < nr; i++) {
-		works[i].sb = sb;
-		works[i].sync_mode = WB_SYNC_ALL;
-		works[i].nr_pages = INT64_MAX;
-		works[i].for_sync = true;
-		env_completion_init(&works[i].done);
-		wb_queue_work(bdi->slots[i], &works[i]);
+	if (!works) {
+		/* Slower, but memory is no reason to leave data behind (N23). */
+		for (unsigned int i = 0; i < nr; i++) {
+			sync_work_queue(bdi->slots[i], &single, sb);
+			env_completion_wait(&single.done);
+		}
+		return;
 	}
+	/* All are queued before the first is waited for (W40). */
+	for (unsigned int i = 0; i < nr; i++)
+		sync_work_queue(bdi->slots[i], &works[i], sb);
 	for (unsigned int i = 0; i < nr; i++)
 		env_completion_wait(&works[i].done);
 	env_free(works);
+}
+
+int super_sync(struct super_block *sb)
+{
+	struct list_head waiting;
+	int err = 0;
+
+	env_mutex_lock(&sb->s_sync_lock);
+	sync_contexts(sb);
 
 	/* Then the I/O that these and others have started (K15); later starters wait for theirs. */
 	list_init(&waiting);

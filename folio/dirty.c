@@ -221,19 +221,24 @@ static uint64_t bdi_share(const struct page_cache *cache, const struct backing_d
 	return share > least ? share : least;
 }
 
-/* Completions count for about three seconds (K22). */
-static void age_completions(struct page_cache *cache, struct backing_dev *bdi, uint64_t now)
+/* Completions count for about three seconds, those of idle devices too (K22). */
+static void age_completions(struct page_cache *cache, uint64_t now)
 {
-	uint64_t last = __atomic_load_n(&bdi->aged_ns, __ATOMIC_RELAXED);
-	uint64_t own;
+	uint64_t last = __atomic_load_n(&cache->aged_ns, __ATOMIC_RELAXED);
+	struct backing_dev *bdi;
 
 	if (now - last < 3 * NS_PER_SECOND ||
-	    !__atomic_compare_exchange_n(&bdi->aged_ns, &last, now, false, __ATOMIC_RELAXED,
+	    !__atomic_compare_exchange_n(&cache->aged_ns, &last, now, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
-	own = counter_read(&bdi->nr_completions) / 2;
-	counter_sub(&bdi->nr_completions, own);
-	counter_sub(&cache->nr_completions, own);
+	env_mutex_lock(&cache->bdi_lock);
+	list_for_each_entry(bdi, &cache->bdis, struct backing_dev, link) {
+		uint64_t half = counter_read(&bdi->nr_completions) / 2;
+
+		counter_sub(&bdi->nr_completions, half);
+		counter_sub(&cache->nr_completions, half);
+	}
+	env_mutex_unlock(&cache->bdi_lock);
 }
 
 /* Pages a writer may dirty before it looks again (K20). */
@@ -312,7 +317,7 @@ static int balance_slow(struct address_space *mapping, bool nowait)
 			return -EAGAIN;
 		if (local[ENV_LOCAL_CANCELLED])
 			return -EINTR;
-		age_completions(cache, wb->bdi, env_clock_ns());
+		age_completions(cache, env_clock_ns());
 		pause = throttle_pause(cache, wb, dirty, pages);
 		if (pause < 10000 && dirty < cache->dirty_thresh)
 			break; /* too short to sleep for */

@@ -95,6 +95,9 @@ void inode_evict(struct inode *inode)
 		env_mutex_unlock(&wb->list_lock);
 		env_wait_event(&sb->s_inode_wait,
 			       !(__atomic_load_n(&inode->i_state, __ATOMIC_ACQUIRE) & I_SYNC));
+		/* Who cleared it wakes us through the super block, and holds this until then. */
+		env_mutex_lock(&wb->list_lock);
+		env_mutex_unlock(&wb->list_lock);
 	}
 	filemap_truncate_range(&inode->i_mapping, 0, UINT64_MAX);
 	env_wait_event(&sb->s_inode_wait, !__atomic_load_n(&inode->i_pins, __ATOMIC_ACQUIRE));

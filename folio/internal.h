@@ -73,6 +73,7 @@ struct page_cache {
 	uint64_t nr_writeback; /* [a] pages */
 	uint64_t nr_cached; /* [a] pages */
 	uint64_t nr_completions; /* [a] pages written, aged (K22) */
+	uint64_t aged_ns; /* [a] when that was done last */
 	struct page_cache_stats stats; /* [a] cumulative ones only */
 
 	struct env_mutex bdi_lock; /* protects bdis */
@@ -269,7 +270,6 @@ struct backing_dev {
 	bool started; /* [a] the number is decided, all threads run */
 	uint32_t next_round_robin; /* [a] */
 	uint64_t nr_completions; /* [a] pages written, aged (K22) */
-	uint64_t aged_ns; /* [a] */
 };
 
 /*

@@ -81,6 +81,7 @@ int page_cache_create(struct page_cache **result, const struct page_cache_config
 		(uint32_t)__builtin_ctz(config->max_folio ? config->max_folio : LARGEST_FOLIO) -
 		cache->page_shift;
 	cache->nr_cpus = env_nr_cpus();
+	cache->aged_ns = env_clock_ns();
 	env_mutex_init(&cache->folio_lock, "cache->folio_lock");
 	env_mutex_init(&cache->bdi_lock, "cache->bdi_lock");
 	env_waitq_init(&cache->memory_wait);

@@ -96,6 +96,8 @@ static int read_absent(struct kiocb *iocb, uint64_t index, uint64_t request, str
 
 	if (iocb->ki_flags & IOCB_NOWAIT)
 		return -EAGAIN;
+	if (env_task_self.local[ENV_LOCAL_CANCELLED])
+		return -EINTR;
 	readahead_sync(file, index, request);
 	folio = filemap_lookup(mapping, index);
 	if (!folio) {

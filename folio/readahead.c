@@ -203,6 +203,8 @@ void readahead_sync(struct file *file, uint64_t index, uint64_t request)
 	bool sequential = index == prev || index == prev + 1;
 
 	if (file->f_flags & FILE_RANDOM || !max) {
+		/* Piece by piece: a window's folios are locked all at once. */
+		request = request < max ? request : max ? max : 1;
 		read_pages(file, index, index + request, 0, UINT64_MAX);
 		return;
 	}

@@ -52,7 +52,7 @@ void reclaim_forget(struct folio *folio)
 }
 
 /* The oldest folio of the list that may be evicted now, with a reference. */
-static struct folio *shard_take(struct reclaim_shard *shard, uint64_t *budget)
+static struct folio *shard_take(struct reclaim_shard *shard, uint64_t *budget, bool *busy)
 {
 	struct folio *found = NULL;
 
@@ -62,6 +62,8 @@ static struct folio *shard_take(struct reclaim_shard *shard, uint64_t *budget)
 
 		(*budget)--;
 		list_move_tail(&folio->lru, &shard->folios);
+		if (folio_is_locked(folio) || folio_ref_count(folio) > 1)
+			*busy = true;
 		if (folio_test(folio, FOLIO_REFERENCED))
 			folio_clear(folio, FOLIO_REFERENCED);
 		else if (!folio_test(folio, FOLIO_DIRTY | FOLIO_WRITEBACK | FOLIO_LOCKED) &&
@@ -86,8 +88,11 @@ static uint64_t folio_evict(struct folio *folio)
 	return evicted ? pages : 0;
 }
 
-/* Evict clean folios until `pages` are freed, looking at no more than max folios a list. */
-static uint64_t reclaim_scan(struct page_cache *cache, uint64_t pages, uint64_t max)
+/*
+ * Evict clean folios until `pages` are freed, looking at no more than max folios a list.  *busy
+ * is set if some folio is in use now, and will be clean and unused later.
+ */
+static uint64_t reclaim_scan(struct page_cache *cache, uint64_t pages, uint64_t max, bool *busy)
 {
 	uint64_t freed = 0;
 
@@ -101,7 +106,7 @@ static uint64_t reclaim_scan(struct page_cache *cache, uint64_t pages, uint64_t 
 		budget = 2 * shard->nr; /* the second time nobody is spared */
 		env_mutex_unlock(&shard->lock);
 		budget = budget < max ? budget : max;
-		while (freed < pages && (folio = shard_take(shard, &budget)) != NULL)
+		while (freed < pages && (folio = shard_take(shard, &budget, busy)) != NULL)
 			freed += folio_evict(folio);
 	}
 	counter_add(&cache->stats.nr_reclaimed, freed);
@@ -110,12 +115,16 @@ static uint64_t reclaim_scan(struct page_cache *cache, uint64_t pages, uint64_t 
 
 uint64_t reclaim_pages(struct page_cache *cache, uint64_t pages)
 {
-	return reclaim_scan(cache, pages, UINT64_MAX);
+	bool busy;
+
+	return reclaim_scan(cache, pages, UINT64_MAX, &busy);
 }
 
 uint64_t reclaim_lightly(struct page_cache *cache, uint64_t pages)
 {
-	return reclaim_scan(cache, pages, RECLAIM_LIGHT + pages);
+	bool busy;
+
+	return reclaim_scan(cache, pages, RECLAIM_LIGHT + pages, &busy);
 }
 
 static void kick_flushers(struct page_cache *cache)
@@ -136,12 +145,14 @@ bool reclaim_wait(struct page_cache *cache, uint64_t pages)
 	/* Writes in flight are waited for as long as they take. */
 	for (unsigned int idle = 0; idle < RECLAIM_WAITS;) {
 		uint32_t key = env_waitq_prepare(&cache->memory_wait);
+		bool busy = false;
 
-		if (reclaim_pages(cache, batch) >= pages) {
+		if (reclaim_scan(cache, batch, UINT64_MAX, &busy) >= pages) {
 			env_waitq_cancel(&cache->memory_wait);
 			return true;
 		}
-		if (!counter_read(&cache->nr_dirty) && !counter_read(&cache->nr_writeback)) {
+		if (!busy && !counter_read(&cache->nr_dirty) &&
+		    !counter_read(&cache->nr_writeback)) {
 			env_waitq_cancel(&cache->memory_wait);
 			/* Nothing will become clean; somebody may have freed a folio. */
 			return counter_read(&cache->buddy.nr_free) >= pages;

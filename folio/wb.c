@@ -13,6 +13,7 @@
 #define NS_PER_SECOND 1000000000ull
 /* A slice is at least this (K11). */
 #define MIN_SLICE_BYTES	      (4ull << 20)
+#define LAZY_TIME_NS	      (12ull * 3600 * NS_PER_SECOND)
 #define BANDWIDTH_INTERVAL_NS 200000000ull
 #define BANDWIDTH_PERIOD_NS   (4096ull * 1000000)
 
@@ -23,7 +24,7 @@ static void list_file(struct wb_ctx *wb, struct inode *inode, struct list_head *
 {
 	if (!inode->i_listed) {
 		inode->i_listed = true;
-		__atomic_store_n(&wb->nr_listed, wb->nr_listed + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&wb->nr_listed, wb->nr_listed + 1, __ATOMIC_SEQ_CST);
 	}
 	list_move_tail(&inode->i_io_list, list);
 }
@@ -49,52 +50,82 @@ static void list_redirty(struct wb_ctx *wb, struct inode *inode, uint64_t now)
 	list_file(wb, inode, &wb->b_dirty);
 }
 
+/* => i_lock is held */
+static void state_add(struct inode *inode, unsigned int flags)
+{
+	__atomic_store_n(&inode->i_state, inode->i_state | flags, __ATOMIC_RELEASE);
+}
+
+/*
+ * On the right list for the flags, or with a writer that files it when it is done?  An inode
+ * with nothing but lazy timestamps is on a list of its own.  => i_lock is held
+ */
+static bool is_accounted_for(const struct inode *inode, unsigned int flags)
+{
+	if (inode->i_state & (I_SYNC | I_FREEING))
+		return true;
+	return inode->i_listed && (inode->i_state & I_DIRTY || !(flags & I_DIRTY));
+}
+
+/*
+ * A flag that others see set means that a sync will find the inode: so the flags of a clean
+ * inode are set in the same step that lists it.
+ */
 void inode_mark_dirty(struct inode *inode, unsigned int flags)
 {
 	struct wb_ctx *wb;
-	bool listed = false;
+	bool done;
 
 	if (likely((__atomic_load_n(&inode->i_state, __ATOMIC_ACQUIRE) & flags) == flags))
 		return;
 	wb_bind_inode(inode);
 	env_mutex_lock(&inode->i_lock);
-	__atomic_store_n(&inode->i_state, inode->i_state | flags, __ATOMIC_RELEASE);
-	/* Listed already, or its writer files it when it is done. */
-	if (inode->i_listed || inode->i_state & (I_SYNC | I_FREEING)) {
-		env_mutex_unlock(&inode->i_lock);
+	wb = inode->i_wb;
+	done = is_accounted_for(inode, flags);
+	if (done)
+		state_add(inode, flags);
+	env_mutex_unlock(&inode->i_lock);
+	if (done)
 		return;
-	}
-	while (!listed) {
-		wb = inode->i_wb;
-		env_mutex_unlock(&inode->i_lock);
+	while (!done) {
 		env_mutex_lock(&wb->list_lock);
 		env_mutex_lock(&inode->i_lock);
-		if (inode->i_listed || inode->i_state & (I_SYNC | I_FREEING) ||
-		    !(inode->i_state & (I_DIRTY | I_DIRTY_TIME))) {
-			listed = true;
-		} else if (inode->i_wb == wb && wb->state == WB_LIVE) {
+		done = is_accounted_for(inode, flags);
+		if (!done && inode->i_wb == wb && wb->state == WB_LIVE) {
 			inode->dirtied_when = env_clock_ns();
-			list_file(wb, inode,
-				  inode->i_state & I_DIRTY ? &wb->b_dirty : &wb->b_dirty_time);
-			listed = true;
+			list_file(wb, inode, flags & I_DIRTY ? &wb->b_dirty : &wb->b_dirty_time);
+			done = true;
 		}
+		if (done)
+			state_add(inode, flags);
 		env_mutex_unlock(&wb->list_lock);
+		wb = inode->i_wb;
+		env_mutex_unlock(&inode->i_lock);
 	}
-	env_mutex_unlock(&inode->i_lock);
 	wb_arm_timer(wb);
 }
 
 /* Refill b_io: what needs another slice, then what was dirtied by the cutoff, oldest first. */
-static void queue_io(struct wb_ctx *wb, uint64_t cutoff)
+static void queue_expired(struct wb_ctx *wb, struct list_head *list, uint64_t cutoff)
 {
-	list_splice_tail_init(&wb->b_more_io, &wb->b_io);
-	while (!list_empty(&wb->b_dirty)) {
-		struct inode *inode = list_first_entry(&wb->b_dirty, struct inode, i_io_list);
+	while (!list_empty(list)) {
+		struct inode *inode = list_first_entry(list, struct inode, i_io_list);
 
 		if (inode->dirtied_when > cutoff)
 			break;
 		list_move_tail(&inode->i_io_list, &wb->b_io);
 	}
+}
+
+static void queue_io(struct wb_ctx *wb, const struct wb_work *work)
+{
+	uint64_t now = env_clock_ns();
+	uint64_t lazy = now > LAZY_TIME_NS ? now - LAZY_TIME_NS : 0;
+
+	list_splice_tail_init(&wb->b_more_io, &wb->b_io);
+	queue_expired(wb, &wb->b_dirty, work->cutoff);
+	/* Timestamps alone wait half a day, or for a sync. */
+	queue_expired(wb, &wb->b_dirty_time, work->for_sync ? work->cutoff : lazy);
 }
 
 /* ---- bandwidth (W53) ---------------------------------------------------------------- */
@@ -168,13 +199,14 @@ static int inode_write(struct inode *inode, struct writeback_control *wbc)
 	if (wbc->sync_mode == WB_SYNC_ALL && !wbc->for_sync)
 		filemap_fdatawait_range(mapping, 0, UINT64_MAX);
 	env_mutex_lock(&inode->i_lock);
-	dirty = inode->i_state & I_DIRTY;
-	__atomic_store_n(&inode->i_state, inode->i_state & ~(uint32_t)I_DIRTY, __ATOMIC_RELEASE);
+	dirty = inode->i_state & (I_DIRTY | I_DIRTY_TIME);
+	__atomic_store_n(&inode->i_state, inode->i_state & ~dirty, __ATOMIC_RELEASE);
 	/* Whoever tags a folio after this look sees the flag cleared, and sets it. */
 	if (mapping_has_dirty_tag(mapping))
-		__atomic_store_n(&inode->i_state, inode->i_state | I_DIRTY_PAGES, __ATOMIC_RELEASE);
+		state_add(inode, I_DIRTY_PAGES);
 	env_mutex_unlock(&inode->i_lock);
-	if (dirty & (I_DIRTY_SYNC | I_DIRTY_DATASYNC) && inode->i_sb->s_op->write_inode) {
+	/* Written for another reason, lazy timestamps go along (K12). */
+	if (dirty & ~(uint32_t)I_DIRTY_PAGES && inode->i_sb->s_op->write_inode) {
 		err2 = inode->i_sb->s_op->write_inode(inode, wbc);
 		if (!err)
 			err = err2;
@@ -279,7 +311,7 @@ static bool inode_claim(struct wb_ctx *wb, struct inode *inode, const struct wb_
 			return false;
 		}
 	} else {
-		__atomic_store_n(&inode->i_state, inode->i_state | I_SYNC, __ATOMIC_RELEASE);
+		state_add(inode, I_SYNC);
 		claimed = true;
 	}
 	env_mutex_unlock(&inode->i_lock);
@@ -343,7 +375,7 @@ static void wb_writeback(struct wb_ctx *wb, struct wb_work *work)
 		if (work->for_background)
 			work->cutoff = env_clock_ns();
 		if (refilled)
-			queue_io(wb, work->cutoff);
+			queue_io(wb, work);
 		/* One slice for each inode of this round. */
 		while (!list_empty(&wb->b_io) && !work_is_over(wb, work)) {
 			struct inode *inode = list_first_entry(&wb->b_io, struct inode, i_io_list);
@@ -412,7 +444,8 @@ void wb_arm_timer(struct wb_ctx *wb)
 	uint64_t interval = wb->bdi->cache->config.writeback_interval_ns;
 	bool armed = false;
 
-	if (!interval || __atomic_load_n(&wb->timer_ns, __ATOMIC_RELAXED))
+	/* With do_periodic(): it disarms, then looks for inodes; here an inode was listed first. */
+	if (!interval || __atomic_load_n(&wb->timer_ns, __ATOMIC_SEQ_CST))
 		return;
 	env_mutex_lock(&wb->work_lock);
 	if (!wb->timer_ns) {
@@ -443,9 +476,9 @@ static void do_periodic(struct wb_ctx *wb)
 		wb_writeback(wb, &work);
 	}
 	env_mutex_lock(&wb->work_lock);
-	__atomic_store_n(&wb->timer_ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&wb->timer_ns, 0, __ATOMIC_SEQ_CST);
 	env_mutex_unlock(&wb->work_lock);
-	if (counter_read(&wb->nr_listed))
+	if (__atomic_load_n(&wb->nr_listed, __ATOMIC_SEQ_CST))
 		wb_arm_timer(wb);
 }
 
@@ -498,8 +531,9 @@ void wb_queue_completion(struct inode *inode, struct wb_completion *work)
 	env_mutex_lock(&wb->completion_lock);
 	*wb->completion_tail = work;
 	wb->completion_tail = &work->next;
-	env_mutex_unlock(&wb->completion_lock);
+	/* Inside: once the work is done the context may be destroyed. */
 	env_waitq_wake(&wb->completion_wake);
+	env_mutex_unlock(&wb->completion_lock);
 }
 
 static struct wb_completion *take_completions(struct wb_ctx *wb)

@@ -264,12 +264,17 @@ uint64_t iomap_write_end(struct iomap_iter *iter, const struct iomap_write_ops *
 
 /* ---- the loop ----------------------------------------------------------------------- */
 
-/* A step failed or took nothing: what was created past the end of the file goes (D25, D26). */
-static void drop_past_eof(struct inode *inode, uint64_t pos, uint64_t len)
+/*
+ * A step failed or took nothing: what was created past the end of the file goes (D25, D26).
+ * That may wait for a folio's lock, so a NOWAIT write leaves it to the next truncate.
+ */
+static void drop_past_eof(const struct iomap_iter *iter, uint64_t len)
 {
+	struct inode *inode = iter->inode;
 	uint64_t size = inode_size_read(inode);
+	uint64_t pos = iter->pos;
 
-	if (pos + len > size)
+	if (pos + len > size && !(iter->flags & IOMAP_NOWAIT))
 		filemap_truncate_range(&inode->i_mapping, pos > size ? pos : size, pos + len - 1);
 }
 
@@ -315,7 +320,7 @@ static int write_iter(struct iomap_iter *iter, struct iov_iter *from,
 		}
 		err = write_begin(iter, write_ops, &bytes, &folio, &off);
 		if (unlikely(err)) {
-			drop_past_eof(inode, iter->pos, bytes);
+			drop_past_eof(iter, bytes);
 			break;
 		}
 		if (unlikely(iter->iomap.flags & IOMAP_F_STALE))
@@ -329,7 +334,7 @@ static int write_iter(struct iomap_iter *iter, struct iov_iter *from,
 			err = iomap_iter_advance(iter, accepted);
 			continue;
 		}
-		drop_past_eof(inode, iter->pos, bytes);
+		drop_past_eof(iter, bytes);
 		iov_iter_revert(from, copied);
 		if (chunk > 1ull << mapping->page_shift)
 			chunk /= 2;
@@ -368,7 +373,7 @@ ssize_t iomap_file_buffered_write(struct kiocb *iocb, struct iov_iter *from,
 	written = (ssize_t)(iter.pos - iocb->ki_pos);
 	if (!written)
 		return err;
-	if (unlikely(iocb->ki_flags & IOCB_DONTCACHE))
+	if (unlikely(iocb->ki_flags & IOCB_DONTCACHE) && !(iocb->ki_flags & IOCB_NOWAIT))
 		filemap_fdatawrite_range(&iter.inode->i_mapping, iocb->ki_pos, iter.pos - 1,
 					 WB_SYNC_NONE);
 	iocb->ki_pos = iter.pos;
