@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-Test(hello, reads_back_what_it_wrote_in_one_request_of_one_block)
+Test(hello, reads_back_what_it_wrote_and_zeroes_what_it_left_out)
 {
 	char out[256] = "";
 	FILE *hello = popen(IOMAP_BUILD "/hello", "r");
@@ -17,5 +17,5 @@ Test(hello, reads_back_what_it_wrote_in_one_request_of_one_block)
 	out[n] = '\0';
 	cr_assert_eq(pclose(hello), 0);
 	cr_assert_str_eq(out, "hello, world\n"
-			      "14 bytes written by the caller, 4096 to the device in 1 request\n");
+			      "14 bytes written by the caller, 8192 to the device in 1 request\n");
 }
