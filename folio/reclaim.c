@@ -157,10 +157,10 @@ bool reclaim_wait(struct page_cache *cache, uint64_t pages)
 			/* Nothing will become clean; somebody may have freed a folio. */
 			return counter_read(&cache->buddy.nr_free) >= pages;
 		}
-		if (!counter_read(&cache->nr_writeback))
-			idle++;
 		kick_flushers(cache);
-		env_waitq_wait(&cache->memory_wait, key, RECLAIM_WAIT_NS);
+		if (!env_waitq_wait(&cache->memory_wait, key, RECLAIM_WAIT_NS) &&
+		    !counter_read(&cache->nr_writeback))
+			idle++;
 	}
 	return false;
 }

@@ -26,6 +26,7 @@ static void list_file(struct wb_ctx *wb, struct inode *inode, struct list_head *
 		inode->i_listed = true;
 		__atomic_store_n(&wb->nr_listed, wb->nr_listed + 1, __ATOMIC_SEQ_CST);
 	}
+	inode->i_taken = list == &wb->b_more_io;
 	list_move_tail(&inode->i_io_list, list);
 }
 
@@ -34,6 +35,7 @@ void wb_list_unfile(struct wb_ctx *wb, struct inode *inode)
 	if (!inode->i_listed)
 		return;
 	inode->i_listed = false;
+	inode->i_taken = false;
 	list_del_init(&inode->i_io_list);
 	__atomic_store_n(&wb->nr_listed, wb->nr_listed - 1, __ATOMIC_RELAXED);
 }
@@ -64,7 +66,8 @@ static bool is_accounted_for(const struct inode *inode, unsigned int flags)
 {
 	if (inode->i_state & (I_SYNC | I_FREEING))
 		return true;
-	return inode->i_listed && (inode->i_state & I_DIRTY || !(flags & I_DIRTY));
+	return inode->i_listed &&
+	       (inode->i_state & I_DIRTY || !(flags & I_DIRTY) || inode->i_taken);
 }
 
 /*
@@ -113,6 +116,9 @@ static void queue_expired(struct wb_ctx *wb, struct list_head *list, uint64_t cu
 
 		if (inode->dirtied_when > cutoff)
 			break;
+		env_mutex_lock(&inode->i_lock);
+		inode->i_taken = true;
+		env_mutex_unlock(&inode->i_lock);
 		list_move_tail(&inode->i_io_list, &wb->b_io);
 	}
 }

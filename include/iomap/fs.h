@@ -191,6 +191,7 @@ struct inode {
 	struct wb_ctx *i_wb; /* [i + mapping lock] the context it is bound to (K31) */
 	struct list_head i_io_list; /* [W] b_dirty, b_io, b_more_io or b_dirty_time */
 	bool i_listed; /* [W + i] it is on one of them */
+	bool i_taken; /* [W + i] .. on b_io or b_more_io: a work has taken it */
 	uint64_t dirtied_when; /* [i] ns: when it became dirty (K5) */
 	struct list_head i_wb_link; /* [s_wb_lock] on s_wb_inodes */
 	uint32_t i_pins; /* [s_wb_lock] syncs that wait for its I/O */
