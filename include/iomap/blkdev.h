@@ -173,6 +173,88 @@ unsigned int blkdev_fault_release(struct block_device *bdev);
 uint64_t blkdev_fault_hits(struct block_device *bdev);
 unsigned int blkdev_fault_held(struct block_device *bdev);
 
+/* ---- model: a device that takes the time of a real one ------------------------------- */
+
+#define BLKDEV_MODEL_CHANNELS_MAX 64
+
+/*
+ * What a device is like.  A request of b bytes keeps the device busy for
+ *
+ *	max(b / bandwidth, 1 / IOPS)
+ *
+ * and completes latency_ns after that.  Bandwidth and IOPS are those of the whole device;
+ * each of its channels gives an equal share.  0 means no limit, unless it says otherwise.
+ */
+struct blkdev_profile {
+	const char *name;
+	uint32_t channels; /* requests served at once; 1 .. BLKDEV_MODEL_CHANNELS_MAX */
+	uint32_t queue_depth; /* tags: requests in the device; 1 .. 65536 */
+	uint64_t latency_ns; /* of each request, while its channel serves others */
+	uint64_t read_bandwidth, write_bandwidth; /* bytes a second */
+	uint64_t read_iops, write_iops; /* requests a second; a flush counts as a write */
+	/*
+	 * Bytes of a piece.  A longer request is spread over as many channels as it has pieces;
+	 * 0: every request is served by one channel.
+	 */
+	uint32_t stripe;
+	/*
+	 * Bytes the medium writes at a time, 0: any number.  A write that covers a unit only in
+	 * part has the device read that unit first, one latency more, and write it whole.
+	 */
+	uint32_t unit;
+	/*
+	 * One head (channels must be 1), which moves unless a request begins where the one before
+	 * it ended: seek_min_ns .. seek_max_ns by the square root of the distance, then half a
+	 * rotation.  The requests in the device are served by rising address, again and again;
+	 * the oldest is overtaken 4 * queue_depth times at most.
+	 */
+	bool rotational;
+	uint64_t seek_min_ns, seek_max_ns, rotation_ns;
+	/*
+	 * Memory: there is no queue, the submitter copies before bio_submit() returns.  A CPU
+	 * copies cpu_bandwidth bytes a second while all together do not exceed the bandwidth
+	 * above.
+	 */
+	bool synchronous;
+	uint64_t cpu_bandwidth;
+};
+
+/* The profile of that name, or NULL. */
+const struct blkdev_profile *blkdev_profile_find(const char *name);
+/* Names of all profiles: those of i = 0, 1, ...; then NULL. */
+const char *blkdev_profile_name(unsigned int i);
+
+/*
+ * Give each request the time the profile says, counted by env_clock_ns(); then it goes to the
+ * device below, which moves the data and ends it.  What is not completed has not reached the
+ * device below.  Requests without a tag wait in order of submission.  A thread of the device
+ * completes requests, one after another, and calls end_io if the device below has no threads.
+ * How late that thread is does not change the times of later requests.
+ *
+ * A synchronous device has no thread: it charges the time to the submitter with env_cpu(),
+ * which is nothing on the host, where a copy takes its own time.
+ *
+ * The profile is copied, its name is not.  0, -ENOMEM, -EINVAL for an impossible profile, or
+ * the error of a thread that could not start; below is taken over only with 0.
+ */
+int blkdev_model_create(struct block_device **bdev, struct block_device *below,
+			const struct blkdev_profile *profile);
+
+struct blkdev_model_stats {
+	uint64_t ios; /* requests whose service has begun */
+	uint64_t media_read; /* bytes: what was asked for, and units read to be written */
+	uint64_t media_written; /* bytes: whole units if there are units */
+	uint64_t partial_units; /* units that a write covered only in part */
+	uint64_t queue_wait_ns; /* sum over requests, from submission to begin of service */
+	uint64_t queue_max; /* the most requests submitted and not completed */
+	uint32_t channels; /* of the profile */
+	/* service given out to each channel, also what is still to come; one of memory: copying */
+	uint64_t busy_ns[BLKDEV_MODEL_CHANNELS_MAX];
+};
+
+void blkdev_model_read(struct block_device *bdev, struct blkdev_model_stats *stats);
+void blkdev_model_reset(struct block_device *bdev);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
