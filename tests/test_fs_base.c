@@ -2,6 +2,7 @@
 /*
  * test_fs_base.c - what all back ends share: options, names, the file layer, extent counts
  */
+#include "env/lockdep.h"
 #include "fsbackends/base/base.h"
 
 #include <criterion/criterion.h>
@@ -14,8 +15,8 @@
 /* ---- a mounted file system ------------------------------------------------------------------ */
 
 struct world {
-	struct block_device *ram;
-	struct block_device *dev; /* counts what goes to ram */
+	struct block_device *fault; /* over memory */
+	struct block_device *dev; /* counts what goes to fault */
 	struct page_cache *cache;
 	struct backing_dev *bdi;
 	struct fs *fs;
@@ -25,22 +26,24 @@ struct world {
 static void world_build(struct world *world)
 {
 	struct page_cache_config config;
+	struct block_device *ram;
 
 	memset(world, 0, sizeof(*world));
 	page_cache_config_init(&config);
 	config.capacity = 16 * MiB;
 	cr_assert_eq(page_cache_create(&world->cache, &config), 0);
-	cr_assert_eq(blkdev_ram_create(&world->ram, 512 * MiB, 0), 0);
-	blkdev_ram_poison(world->ram, 0xAA);
-	cr_assert_eq(blkdev_count_create(&world->dev, world->ram), 0);
+	cr_assert_eq(blkdev_ram_create(&ram, 512 * MiB, 0), 0);
+	blkdev_ram_poison(ram, 0xAA);
+	cr_assert_eq(blkdev_fault_create(&world->fault, ram), 0);
+	cr_assert_eq(blkdev_count_create(&world->dev, world->fault), 0);
 	cr_assert_eq(bdi_create(&world->bdi, world->cache, world->dev, 1, WB_MAP_AUTO), 0);
 }
 
 static void world_destroy(struct world *world)
 {
 	bdi_destroy(world->bdi);
-	page_cache_destroy(world->cache);
 	blkdev_destroy(world->dev);
+	page_cache_destroy(world->cache);
 }
 
 static void world_open(struct world *world, const char *type)
@@ -823,6 +826,24 @@ FACT(fallocate_can_keep_the_size)
 	fs_close(file);
 }
 
+FACT(a_file_that_grows_keeps_what_is_behind_its_end)
+{
+	struct file *file = open_file(world, "/f", FS_OPEN_CREATE);
+	struct fs_extent extent;
+
+	cr_assert_eq(fs_fallocate(file, FS_FALLOC_KEEP_SIZE, 0, MiB), 0);
+	cr_assert_eq(fs_truncate(file, 10000), 0);
+	cr_expect_eq(fs_next_extent(file, MiB - 1, &extent), 0);
+	cr_assert_eq(fs_write(file, "abcd", 4, 20000), 4);
+	cr_expect_eq(fs_next_extent(file, MiB - 1, &extent), 0);
+	cr_assert_eq(fs_fallocate(file, 0, 30000, 10960), 0);
+	cr_expect_eq(fs_next_extent(file, MiB - 1, &extent), 0);
+	cr_assert_eq(fs_truncate(file, fs_size(file)), 0);
+	cr_expect_eq(fs_next_extent(file, fs_size(file), &extent), -ENOENT);
+	cr_expect_eq(fs_next_extent(file, fs_size(file) - 1, &extent), 0);
+	fs_close(file);
+}
+
 FACT(fallocate_refuses_what_it_does_not_know)
 {
 	struct file *file = open_file(world, "/f", FS_OPEN_CREATE);
@@ -1042,4 +1063,391 @@ FACT(threads_may_write_one_file_in_parallel)
 		cr_assert_eq(memcmp(in, out, STRIPE), 0);
 	}
 	fs_close(file);
+}
+
+/* ---- who may make space --------------------------------------------------------------------- */
+
+#define BLOCK 4096u
+
+/* Leave less than a block. */
+static struct file *fill_device(struct world *world)
+{
+	struct file *file = open_file(world, "/filler", FS_OPEN_CREATE);
+	uint64_t pos = 0;
+
+	for (uint64_t len = 256 * MiB; len >= BLOCK; len /= 2)
+		while (fs_fallocate(file, 0, pos, len) == 0)
+			pos += len;
+	return file;
+}
+
+FACT(a_write_over_space_and_holes_counts_both)
+{
+	struct file *file = open_file(world, "/f", FS_OPEN_CREATE);
+	unsigned char in[5 * BLOCK], out[5 * BLOCK];
+
+	fill(in, sizeof(in), 1);
+	cr_assert_eq(fs_truncate(file, MiB), 0);
+	cr_expect_eq(fs_write(file, in + BLOCK, BLOCK, BLOCK), BLOCK);
+	cr_expect_eq(fs_write(file, in + 3 * BLOCK, BLOCK, 3 * BLOCK), BLOCK);
+	fill(in, sizeof(in), 2);
+	cr_expect_eq(fs_write(file, in + BLOCK + 1, 3 * BLOCK, BLOCK + 1), 3 * BLOCK);
+	cr_expect_eq(fs_write(file, in, BLOCK + 2, 0), BLOCK + 2);
+	cr_assert_eq(fs_fsync(file, false), 0);
+	page_cache_drop(world->cache);
+	cr_expect_eq(fs_read(file, out, sizeof(out), 0), (ssize_t)sizeof(out));
+	cr_expect_eq(memcmp(in, out, 4 * BLOCK + 1), 0);
+	cr_expect(all_zero(out + 4 * BLOCK + 1, BLOCK - 1));
+	fs_close(file);
+}
+
+FACT(a_write_that_finds_no_space_counts_what_it_wrote_before)
+{
+	struct file *file = open_file(world, "/f", FS_OPEN_CREATE);
+	struct file *filler;
+	unsigned char memory[2 * BLOCK];
+
+	fill(memory, sizeof(memory), 1);
+	cr_assert_eq(fs_truncate(file, MiB), 0);
+	cr_assert_eq(fs_write(file, memory, BLOCK, 0), BLOCK);
+	cr_assert_eq(fs_fsync(file, false), 0);
+	filler = fill_device(world);
+	cr_expect_eq(fs_write(file, memory, 2 * BLOCK, 0), BLOCK);
+	cr_expect_eq(fs_write(file, memory, BLOCK, BLOCK), -ENOSPC);
+	fs_close(filler);
+	fs_close(file);
+}
+
+/* The back end under test, and the same with a look at each begin of a write. */
+static const struct fs_backend *real;
+static unsigned int nr_shared, nr_refused, nr_alone;
+
+static int watch_write(struct inode *inode, uint64_t pos, uint64_t len, unsigned int flags,
+		       struct iomap *iomap, struct iomap *srcmap)
+{
+	cr_assert(env_rwsem_is_write_locked(&inode->i_rwsem));
+	nr_alone++;
+	return real->write_ops->iomap_begin(inode, pos, len, flags, iomap, srcmap);
+}
+
+static bool is_hole(struct inode *inode, uint64_t pos)
+{
+	struct fs_extent extent;
+
+	return real->next_extent(fs_inode_from(inode), pos, &extent) != 0 || extent.pos > pos;
+}
+
+static int watch_overwrite(struct inode *inode, uint64_t pos, uint64_t len, unsigned int flags,
+			   struct iomap *iomap, struct iomap *srcmap)
+{
+	bool hole = is_hole(inode, pos);
+	int err = real->overwrite_ops->iomap_begin(inode, pos, len, flags, iomap, srcmap);
+
+	cr_assert_eq(err, hole ? -EAGAIN : 0);
+	cr_assert_eq(is_hole(inode, pos), hole);
+	cr_assert_not(iomap->flags & IOMAP_F_NEW);
+	if (hole)
+		nr_refused++;
+	else
+		nr_shared++;
+	return err;
+}
+
+FACT(space_is_made_only_by_a_writer_that_is_alone)
+{
+	static struct iomap_ops write_ops, overwrite_ops;
+	static struct fs_backend watched;
+	static struct model model;
+	struct env_rng rng;
+
+	real = world->fs->backend;
+	watched = *real;
+	write_ops = *real->write_ops;
+	write_ops.iomap_begin = watch_write;
+	watched.write_ops = &write_ops;
+	overwrite_ops = *real->overwrite_ops;
+	overwrite_ops.iomap_begin = watch_overwrite;
+	watched.overwrite_ops = &overwrite_ops;
+	world->fs->backend = &watched;
+	nr_shared = nr_refused = nr_alone = 0;
+
+	memset(&model, 0, sizeof(model));
+	model.world = world;
+	model.file = open_file(world, "/f", FS_OPEN_CREATE);
+	env_rng_seed(&rng, 2);
+	for (unsigned int i = 0; i < 500; i++)
+		model_step(&model, &rng);
+	model_check(&model);
+	cr_expect_gt(nr_shared, 0);
+	cr_expect_gt(nr_refused, 0);
+	cr_expect_gt(nr_alone, 0);
+	fs_close(model.file);
+	world->fs->backend = real;
+}
+
+/*
+ * D33: one thread is promised space, fails, and gives the space back; another one writes to the
+ * same block when the first is about to take a lock of the back end for the `when`th time.
+ */
+static struct {
+	struct file *file;
+	struct inode *inode; /* NULL: do not look at locks */
+	unsigned int when;
+	unsigned int nr_locked;
+	struct env_thread *second;
+	struct env_completion second_goes_on; /* is done, or waits for the first */
+	ssize_t result;
+} race;
+static __thread bool is_first, is_second;
+
+static void write_second(void *arg)
+{
+	unsigned char memory[BLOCK];
+
+	(void)arg;
+	is_second = true;
+	memset(memory, 2, sizeof(memory));
+	race.result = fs_write(race.file, memory, sizeof(memory), 0);
+	env_complete(&race.second_goes_on);
+}
+
+static void race_read_lock(struct env_rwsem *sem)
+{
+	if (is_second && env_rwsem_is_write_locked(sem))
+		env_complete(&race.second_goes_on);
+	env_lockdep_world.rwsem_read_lock(sem);
+}
+
+static void race_write_lock(struct env_rwsem *sem)
+{
+	if (is_second && env_rwsem_is_write_locked(sem))
+		env_complete(&race.second_goes_on);
+	if (is_first && race.inode && sem != &race.inode->i_rwsem &&
+	    sem != &race.inode->i_mapping.invalidate_lock && race.nr_locked++ == race.when) {
+		cr_assert_eq(env_thread_create(&race.second, "second", write_second, NULL), 0);
+		env_completion_wait(&race.second_goes_on);
+	}
+	env_lockdep_world.rwsem_write_lock(sem);
+}
+
+static void write_first(void *arg)
+{
+	static unsigned char memory[16 * BLOCK];
+
+	is_first = true;
+	env_task_self.local[ENV_LOCAL_CANCELLED] = 1;
+	*(ssize_t *)arg = fs_write(race.file, memory, sizeof(memory), 0);
+}
+
+/* Returns whether there was such a moment. */
+static bool race_run(struct world *world, unsigned int when)
+{
+	struct env_thread *first;
+	unsigned char byte = 0;
+	ssize_t result;
+
+	memset(&race, 0, sizeof(race));
+	race.when = when;
+	env_completion_init(&race.second_goes_on);
+	race.file = open_file(world, "/f", FS_OPEN_CREATE | FS_OPEN_TRUNCATE);
+	cr_assert_eq(fs_truncate(race.file, MiB), 0);
+	race.inode = fs_inode_of(race.file);
+	cr_assert_eq(env_thread_create(&first, "first", write_first, &result), 0);
+	env_thread_join(first);
+	race.inode = NULL;
+	cr_assert_eq(result, -EINTR);
+	if (race.second) {
+		env_thread_join(race.second);
+		cr_assert_eq(race.result, BLOCK);
+		cr_assert_eq(fs_fsync(race.file, false), 0);
+		page_cache_drop(world->cache);
+		cr_assert_eq(fs_read(race.file, &byte, 1, 0), 1);
+		cr_assert_eq(byte, 2, "lost at lock %u", when);
+	}
+	fs_close(race.file);
+	return race.second != NULL;
+}
+
+Test(fs_base, a_write_that_fails_takes_no_space_from_another)
+{
+	static struct env_world race_world;
+
+	race_world = env_lockdep_world;
+	race_world.rwsem_read_lock = race_read_lock;
+	race_world.rwsem_write_lock = race_write_lock;
+	env_world = &race_world;
+	for (unsigned int i = 0; fs_backend_name(i); i++) {
+		struct world world;
+		unsigned int when = 0;
+
+		world_open(&world, fs_backend_name(i));
+		while (race_run(&world, when))
+			when++;
+		cr_assert_geq(when, 2);
+		world_close(&world);
+	}
+	cr_assert_not(env_lockdep_found());
+}
+
+/* ---- errors of data ------------------------------------------------------------------------- */
+
+static void fail_next_data(struct world *world)
+{
+	struct blkdev_fault_rule rule = {
+		.op = BIO_WRITE, .kind = BIO_DATA, .count = 1, .error = -EIO};
+
+	cr_assert_eq(blkdev_fault_add(world->fault, &rule), 0);
+}
+
+/* K27 */
+FACT(an_error_of_data_is_told_by_sync_once)
+{
+	struct file *file = open_file(world, "/f", FS_OPEN_CREATE);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		cr_assert_eq(fs_write(file, "abcd", 4, 0), 4);
+		fail_next_data(world);
+		cr_expect_eq(fs_sync(world->fs), -EIO);
+		cr_expect_eq(fs_sync(world->fs), 0);
+	}
+	fs_close(file);
+}
+
+FACT(an_error_that_fsync_told_is_told_by_sync_too)
+{
+	struct file *file = open_file(world, "/f", FS_OPEN_CREATE);
+
+	cr_assert_eq(fs_write(file, "abcd", 4, 0), 4);
+	fail_next_data(world);
+	cr_expect_eq(fs_fsync(file, false), -EIO);
+	cr_expect_eq(fs_sync(world->fs), -EIO);
+	cr_expect_eq(fs_sync(world->fs), 0);
+	cr_expect_eq(fs_fsync(file, false), 0);
+	fs_close(file);
+}
+
+/* What unmount returns if the data fails when it is written, by unmount or by sync before. */
+static int unmount_after_error(const char *type, bool sync)
+{
+	struct world world;
+	struct file *file;
+	int err;
+
+	world_open(&world, type);
+	file = open_file(&world, "/f", FS_OPEN_CREATE);
+	cr_assert_eq(fs_write(file, "abcd", 4, 0), 4);
+	fs_close(file);
+	fail_next_data(&world);
+	if (sync)
+		cr_expect_eq(fs_sync(world.fs), -EIO);
+	err = fs_unmount(world.fs);
+	world_destroy(&world);
+	return err;
+}
+
+Test(fs_base, an_error_of_data_is_told_by_unmount_unless_sync_did)
+{
+	for (unsigned int i = 0; fs_backend_name(i); i++) {
+		cr_expect_eq(unmount_after_error(fs_backend_name(i), false), -EIO);
+		cr_expect_eq(unmount_after_error(fs_backend_name(i), true), 0);
+	}
+}
+
+/* ---- no memory ------------------------------------------------------------------------------ */
+
+#define NR_BLOCKS 200u
+
+/* What a flush has to do for a file of NR_BLOCKS blocks. */
+enum flush {
+	FLUSH_HOLES, /* a hole behind each block: place them one by one */
+	FLUSH_UNWRITTEN, /* unwritten space behind each: convert them one by one */
+	FLUSH_CUT, /* also, the last record that its piece of the extent map has room for is cut */
+	NR_FLUSHES,
+};
+
+/* As FLUSH_CUT wants it; the run crosses a multiple of 8 MiB, where ext4 begins anew (EX10). */
+#define CUT_BLOCK 127u
+
+static uint64_t pos_of(enum flush flush, unsigned int block)
+{
+	if (flush == FLUSH_CUT && block >= CUT_BLOCK)
+		return 8 * MiB - BLOCK + (uint64_t)(block - CUT_BLOCK) * BLOCK;
+	return 2ull * block * BLOCK;
+}
+
+/* Leave free blocks for the file, no two of them together: any run is cut. */
+static struct file *break_up_space(struct world *world)
+{
+	struct file *filler, *file;
+	char path[16];
+
+	for (unsigned int i = 0; i < 4 * NR_BLOCKS; i++) {
+		snprintf(path, sizeof(path), "/%u", i);
+		file = open_file(world, path, FS_OPEN_CREATE);
+		cr_assert_eq(fs_fallocate(file, 0, 0, BLOCK), 0);
+		fs_close(file);
+	}
+	filler = fill_device(world);
+	for (unsigned int i = 0; i < 4 * NR_BLOCKS; i += 2) {
+		snprintf(path, sizeof(path), "/%u", i);
+		cr_assert_eq(fs_unlink(world->fs, path), 0);
+	}
+	return filler;
+}
+
+/* The flush succeeds although nr allocations from `after` on fail; false if none did. */
+static bool flush_without_memory(const char *type, enum flush flush, unsigned int after,
+				 unsigned int nr)
+{
+	unsigned char memory[BLOCK], expected[BLOCK];
+	struct file *filler = NULL;
+	unsigned int nr_failed;
+	struct world world;
+	struct file *file;
+
+	world_open(&world, type);
+	file = open_file(&world, "/f", FS_OPEN_CREATE);
+	if (flush == FLUSH_UNWRITTEN)
+		cr_assert_eq(fs_fallocate(file, 0, 0, 8 * MiB), 0);
+	if (flush == FLUSH_CUT)
+		filler = break_up_space(&world);
+	for (unsigned int i = 0; i < NR_BLOCKS; i++) {
+		fill(memory, BLOCK, i);
+		cr_assert_eq(fs_write(file, memory, BLOCK, pos_of(flush, i)), BLOCK);
+	}
+	env_alloc_fail(after, nr);
+	cr_expect_eq(fs_fsync(file, false), 0, "%s: flush %d, allocation %u", type, flush, after);
+	nr_failed = env_alloc_fail(0, 0);
+	page_cache_drop(world.cache);
+	for (unsigned int i = 0; i < NR_BLOCKS; i++) {
+		fill(expected, BLOCK, i);
+		cr_assert_eq(fs_read(file, memory, BLOCK, pos_of(flush, i)), BLOCK);
+		cr_assert_eq(memcmp(memory, expected, BLOCK), 0,
+			     "%s: flush %d, allocation %u, block %u", type, flush, after, i);
+	}
+	if (filler)
+		fs_close(filler);
+	fs_close(file);
+	world_close(&world);
+	return nr_failed > 0;
+}
+
+Test(fs_base, a_flush_with_a_failing_allocation_loses_nothing)
+{
+	for (unsigned int i = 0; fs_backend_name(i); i++)
+		for (enum flush flush = 0; flush < NR_FLUSHES; flush++) {
+			unsigned int after = 0;
+
+			while (flush_without_memory(fs_backend_name(i), flush, after, 1))
+				after++;
+			cr_expect_gt(after, 0);
+		}
+}
+
+/* K17.  More allocations fail than a flush makes, so each place that asks again has to. */
+Test(fs_base, a_flush_that_has_no_memory_for_a_while_loses_nothing)
+{
+	for (unsigned int i = 0; fs_backend_name(i); i++)
+		for (enum flush flush = 0; flush < NR_FLUSHES; flush++)
+			cr_expect(flush_without_memory(fs_backend_name(i), flush, 0, 600));
 }

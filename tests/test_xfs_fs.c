@@ -72,12 +72,18 @@ static void world_open(void)
 	world_open_with((struct world_config){0});
 }
 
+/* An error of data that no sync has told is told by the unmount. */
+static void world_close_with(int err)
+{
+	cr_assert_eq(fs_unmount(world.fs), err);
+	bdi_destroy(world.bdi);
+	blkdev_destroy(world.dev);
+	page_cache_destroy(world.cache);
+}
+
 static void world_close(void)
 {
-	cr_assert_eq(fs_unmount(world.fs), 0);
-	bdi_destroy(world.bdi);
-	page_cache_destroy(world.cache);
-	blkdev_destroy(world.dev);
+	world_close_with(0);
 }
 
 static struct file *open_file(const char *path)
@@ -453,6 +459,29 @@ Test(xfs_fs, preallocation_that_comes_inside_the_file_is_not_dirty)
 	world_close();
 }
 
+Test(xfs_fs, preallocation_that_comes_inside_by_truncate_reads_as_zeroes)
+{
+	struct file *file;
+
+	for (int flush = 0; flush < 2; flush++) {
+		world_open();
+		file = open_file("/a");
+		write_bytes(file, 0, 512 * KIB);
+		write_bytes(file, 512 * KIB, 512 * KIB);
+		if (flush)
+			cr_assert_eq(fs_fsync(file, false), 0);
+		cr_assert_eq(fs_truncate(file, 1536 * KIB), 0);
+		cr_assert_gt(extent_at(file, 0).len + extent_at(file, 1 * MIB).len, 1792 * KIB);
+		range_is(file, 1 * MIB, 512 * KIB, true);
+		fsync_and_drop(file);
+		range_is(file, 0, 1 * MIB, false);
+		range_is(file, 1 * MIB, 512 * KIB, true);
+		cr_assert_eq(get_space().reserved, 0);
+		fs_close(file);
+		world_close();
+	}
+}
+
 /* ---- placement --------------------------------------------------------------------------- */
 
 Test(xfs_fs, directories_go_round_the_groups)
@@ -709,7 +738,7 @@ Test(xfs_fs, failed_writes_stay_unwritten)
 	page_cache_drop(world.cache);
 	range_is(file, 0, 64 * KIB, true);
 	fs_close(file);
-	world_close();
+	world_close_with(-EIO);
 }
 
 /* M40, F10: whichever allocation of a flush fails, no promise is left behind. */
@@ -729,10 +758,7 @@ Test(xfs_fs, promises_end_whichever_allocation_fails)
 		cr_assert_eq(fs_truncate(file, fs_size(file)), 0);
 		cr_assert_eq(get_space().reserved, 0, "allocation %u", n);
 		fs_close(file);
-		fs_unmount(world.fs);
-		bdi_destroy(world.bdi);
-		page_cache_destroy(world.cache);
-		blkdev_destroy(world.dev);
+		world_close();
 	}
 }
 

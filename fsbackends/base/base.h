@@ -28,6 +28,8 @@ struct fs {
 	struct super_block sb;
 	const struct fs_backend *backend; /* [I] */
 	struct block_device *bdev; /* [I] */
+	struct env_mutex sync_lock; /* one fs_sync() at a time */
+	errseq_t sync_seen; /* [sync_lock] what it has told of the errors of data */
 	struct env_mutex names_lock; /* every name, link and open count of this fs */
 	struct fs_inode *root; /* [I] */
 };
@@ -88,15 +90,23 @@ struct fs_backend {
 	void (*free_inode)(struct fs_inode *inode, bool unlinked);
 
 	const struct iomap_ops *read_ops; /* read, readahead: never allocate */
-	const struct iomap_ops *write_ops; /* buffered write and zero */
+	/* Buffered write and zero.  => i_rwsem is held exclusively */
+	const struct iomap_ops *write_ops;
+	/*
+	 * Buffered write over what has space, while others do the same: like write_ops, but
+	 * -EAGAIN instead of making space.  What a write has promised and then gives back must
+	 * not be what another one has found meanwhile.  So never IOMAP_F_NEW, and nothing to end.
+	 * => i_rwsem is held
+	 */
+	const struct iomap_ops *overwrite_ops;
 	const struct iomap_write_ops *folio_ops;
 
 	/*
-	 * i_size and the cache have been cut to size: free the space from its block's end on,
-	 * record disk_size.  Also called when the file grows (size >= the old): record only.
-	 * => i_rwsem and invalidate_lock are held exclusively
+	 * i_size went from old_size to size, and the cache with it: record disk_size, and free the
+	 * space from the block's end on, unless the file grows: then what fallocate() put behind
+	 * the old end stays.  => i_rwsem and invalidate_lock are held exclusively
 	 */
-	int (*truncate)(struct fs_inode *inode, uint64_t size);
+	int (*truncate)(struct fs_inode *inode, uint64_t old_size, uint64_t size);
 	/*
 	 * Turn the holes of [pos, pos + len) (whole blocks) into unwritten space.  -ENOSPC leaves
 	 * what was made.  => i_rwsem and invalidate_lock are held exclusively
@@ -107,6 +117,13 @@ struct fs_backend {
 	int (*next_extent)(struct fs_inode *inode, uint64_t pos, struct fs_extent *extent);
 	void (*get_space)(struct fs *fs, struct fs_space *space);
 };
+
+/*
+ * Where to give up for want of memory is to lose data, ask again after a pause: in completion
+ * until there is some, in writeback that often (K17).
+ */
+#define FS_ENOMEM_PAUSE_NS 1000000ull
+#define FS_ENOMEM_TRIES	   1000u
 
 /* fsbackends/table.c: ended by NULL. */
 extern const struct fs_backend *const fs_backends[];

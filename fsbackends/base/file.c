@@ -2,9 +2,9 @@
 /*
  * file.c - open files: write, read, truncate, fallocate, sync
  *
- * Locks here are i_rwsem and below it invalidate_lock (L20).  A write inside the file shares
- * i_rwsem, one that makes the file longer has it alone (D1); so does everything that changes
- * the size or the space.
+ * Locks here are i_rwsem and below it invalidate_lock (L20).  A write over what is there shares
+ * i_rwsem; one that makes the file longer has it alone (D1), and so has one that needs space,
+ * and everything else that changes the size or the space.
  */
 #include "base.h"
 #include "internal.h"
@@ -42,15 +42,15 @@ static void unlock_alone(struct inode *inode)
 
 /* ---- write ---------------------------------------------------------------------------------- */
 
-static ssize_t write_locked(struct file *file, const void *memory, size_t len, uint64_t pos)
+static ssize_t write_locked(struct file *file, const struct iomap_ops *ops, const void *memory,
+			    size_t len, uint64_t pos)
 {
 	const struct fs_backend *backend = backend_of(file->f_inode);
 	struct kiocb iocb = {.ki_filp = file, .ki_pos = pos};
 	struct iov_iter iter;
 
 	iov_iter_init(&iter, memory, len);
-	return iomap_file_buffered_write(&iocb, &iter, backend->write_ops, backend->folio_ops,
-					 NULL);
+	return iomap_file_buffered_write(&iocb, &iter, ops, backend->folio_ops, NULL);
 }
 
 /*
@@ -72,7 +72,7 @@ static int zero_gap(struct inode *inode, uint64_t pos)
 	return err;
 }
 
-static ssize_t write_extending(struct file *file, const void *memory, size_t len, uint64_t pos)
+static ssize_t write_alone(struct file *file, const void *memory, size_t len, uint64_t pos)
 {
 	struct inode *inode = file->f_inode;
 	ssize_t n;
@@ -80,26 +80,39 @@ static ssize_t write_extending(struct file *file, const void *memory, size_t len
 	env_rwsem_write_lock(&inode->i_rwsem);
 	n = zero_gap(inode, pos);
 	if (n == 0)
-		n = write_locked(file, memory, len, pos);
+		n = write_locked(file, backend_of(inode)->write_ops, memory, len, pos);
 	env_rwsem_write_unlock(&inode->i_rwsem);
 	return n;
 }
 
-/* Returns false, with nothing done, if the write would make the file longer. */
-static bool write_inside(struct file *file, const void *memory, size_t len, uint64_t pos,
-			 ssize_t *result)
+/* What is there already, up to the first hole; -EAGAIN if it starts with one, or would grow. */
+static ssize_t write_shared(struct file *file, const void *memory, size_t len, uint64_t pos)
 {
 	struct inode *inode = file->f_inode;
-	bool inside;
+	ssize_t n = -EAGAIN;
 
 	if (pos + len > inode_size_read(inode))
-		return false;
+		return -EAGAIN;
 	env_rwsem_read_lock(&inode->i_rwsem);
-	inside = pos + len <= inode_size_read(inode);
-	if (env_likely(inside))
-		*result = write_locked(file, memory, len, pos);
+	if (env_likely(pos + len <= inode_size_read(inode)))
+		n = write_locked(file, backend_of(inode)->overwrite_ops, memory, len, pos);
 	env_rwsem_read_unlock(&inode->i_rwsem);
-	return inside;
+	return n;
+}
+
+/* What write_shared() left: bytes of both, as long as there are any. */
+static ssize_t write_rest(struct file *file, const char *memory, size_t len, uint64_t pos,
+			  ssize_t shared)
+{
+	size_t done = shared > 0 ? (size_t)shared : 0;
+	ssize_t n;
+
+	if (shared < 0 && shared != -EAGAIN)
+		return shared;
+	n = write_alone(file, memory + done, len - done, pos + done);
+	if (done == 0)
+		return n;
+	return n > 0 ? shared + n : shared;
 }
 
 /* D38 */
@@ -124,8 +137,9 @@ ssize_t fs_write(struct file *file, const void *memory, size_t len, uint64_t pos
 	if (env_unlikely(len > FS_MAX_SIZE - pos))
 		len = FS_MAX_SIZE - pos;
 
-	if (!write_inside(file, memory, len, pos, &n))
-		n = write_extending(file, memory, len, pos);
+	n = write_shared(file, memory, len, pos);
+	if (env_unlikely(n != (ssize_t)len))
+		n = write_rest(file, memory, len, pos, n);
 	if (env_unlikely(file->f_flags & (FILE_SYNC | FILE_DSYNC)) && n > 0)
 		return sync_written(file, pos, n);
 	return n;
@@ -162,6 +176,7 @@ ssize_t fs_read(struct file *file, void *memory, size_t len, uint64_t pos)
 static int shrink(struct inode *inode, uint64_t size)
 {
 	const struct fs_backend *backend = backend_of(inode);
+	uint64_t old = inode_size_read(inode);
 	bool did_zero = false;
 	int flush_err = 0;
 	int err;
@@ -176,7 +191,7 @@ static int shrink(struct inode *inode, uint64_t size)
 	if (did_zero)
 		flush_err = filemap_write_and_wait_range(
 			&inode->i_mapping, size - size % inode->i_sb->s_blocksize, size - 1);
-	err = backend->truncate(fs_inode_from(inode), size);
+	err = backend->truncate(fs_inode_from(inode), old, size);
 	return flush_err ? flush_err : err;
 }
 
@@ -195,7 +210,7 @@ static int grow(struct inode *inode, uint64_t size)
 		return err;
 	inode_size_write(inode, size);
 	filemap_isize_extended(inode, old, size);
-	err = backend->truncate(fs_inode_from(inode), size);
+	err = backend->truncate(fs_inode_from(inode), old, size);
 	if (err)
 		inode_size_write(inode, old);
 	return err;
@@ -210,7 +225,7 @@ static int set_size(struct inode *inode, uint64_t size)
 	if (size > old)
 		return grow(inode, size);
 	/* Space behind the end goes all the same. */
-	return backend_of(inode)->truncate(fs_inode_from(inode), size);
+	return backend_of(inode)->truncate(fs_inode_from(inode), size, size);
 }
 
 int fs_truncate(struct file *file, uint64_t size)

@@ -125,7 +125,9 @@ int fs_init(struct fs *fs, const struct fs_backend *backend, struct page_cache *
 	}
 	fs->backend = backend;
 	fs->bdev = dev;
+	fs->sync_seen = 0;
 	fs->root = NULL;
+	env_mutex_init(&fs->sync_lock, "sync_lock");
 	env_mutex_init(&fs->names_lock, "names_lock");
 	return 0;
 }
@@ -174,7 +176,7 @@ say_something:
 int fs_unmount(struct fs *fs)
 {
 	const struct fs_backend *backend = fs->backend;
-	int err = super_sync(&fs->sb);
+	int err = fs_sync(fs);
 
 	fs_names_finish(fs);
 	backend->unmount(fs);
@@ -185,7 +187,12 @@ int fs_unmount(struct fs *fs)
 
 int fs_sync(struct fs *fs)
 {
-	return super_sync(&fs->sb);
+	int err;
+
+	env_mutex_lock(&fs->sync_lock);
+	err = super_syncfs(&fs->sb, &fs->sync_seen);
+	env_mutex_unlock(&fs->sync_lock);
+	return err;
 }
 
 void fs_get_space(struct fs *fs, struct fs_space *space)

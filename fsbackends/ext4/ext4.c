@@ -225,6 +225,7 @@ const struct fs_backend ext4_backend = {
 	.free_inode = ext4_free_inode,
 	.read_ops = &ext4_read_ops,
 	.write_ops = &ext4_write_ops,
+	.overwrite_ops = &ext4_overwrite_ops,
 	.folio_ops = &ext4_folio_ops,
 	.truncate = ext4_truncate,
 	.fallocate = ext4_fallocate,

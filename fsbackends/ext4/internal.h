@@ -79,7 +79,6 @@ struct ext4_inode {
 	struct map_hint hint; /* a record of map that needs no lock */
 	uint64_t nr_delayed; /* [data_lock] blocks */
 	uint64_t disk_size; /* [a, changed under data_lock] what a crash would leave (F25) */
-	uint64_t size_bound; /* [a] i_size is not larger: raised when a write begins */
 	uint32_t flags; /* [a] enum ext4_inode_flags */
 	uint32_t group; /* [I] */
 	struct ext4_prealloc_list preallocs;
@@ -131,6 +130,7 @@ uint64_t ext4_inode_shard(const struct inode *inode);
 
 extern const struct iomap_ops ext4_read_ops;
 extern const struct iomap_ops ext4_write_ops;
+extern const struct iomap_ops ext4_overwrite_ops;
 extern const struct iomap_write_ops ext4_folio_ops;
 
 /*
@@ -147,7 +147,7 @@ int ext4_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, bool u
 /* Free all space, of any kind; the inode has no user. */
 void ext4_free_space(struct ext4_inode *node);
 
-int ext4_truncate(struct fs_inode *base, uint64_t size);
+int ext4_truncate(struct fs_inode *base, uint64_t old_size, uint64_t size);
 int ext4_fallocate(struct fs_inode *base, uint64_t pos, uint64_t len);
 void ext4_last_close(struct fs_inode *base);
 int ext4_next_extent(struct fs_inode *base, uint64_t pos, struct fs_extent *extent);

@@ -263,18 +263,11 @@ static int allocate_delayed(struct ext4_inode *node, uint64_t block, const struc
 	return 0;
 }
 
-int ext4_map_for_writeback(struct ext4_inode *node, uint64_t pos, struct iomap *iomap)
+/* Give the delayed run from block on its space, if it is delayed still. */
+static int place_delayed(struct ext4_inode *node, uint64_t block, struct iomap *iomap)
 {
-	uint64_t block = pos >> node->base.inode.i_blkbits;
 	struct extent delayed, extent;
 	int err = 0;
-
-	*iomap = (struct iomap){0};
-	env_rwsem_read_lock(&node->data_lock);
-	fill_at(node, block, iomap);
-	env_rwsem_read_unlock(&node->data_lock);
-	if (iomap->type != IOMAP_DELALLOC)
-		return 0;
 
 	env_rwsem_write_lock(&node->data_lock);
 	if (extent_map_find(&node->map, block, &delayed) && delayed.file <= block &&
@@ -290,6 +283,27 @@ int ext4_map_for_writeback(struct ext4_inode *node, uint64_t pos, struct iomap *
 			fill_at(node, block, iomap);
 	}
 	env_rwsem_write_unlock(&node->data_lock);
+	return err;
+}
+
+int ext4_map_for_writeback(struct ext4_inode *node, uint64_t pos, struct iomap *iomap)
+{
+	uint64_t block = pos >> node->base.inode.i_blkbits;
+	int err;
+
+	*iomap = (struct iomap){0};
+	env_rwsem_read_lock(&node->data_lock);
+	fill_at(node, block, iomap);
+	env_rwsem_read_unlock(&node->data_lock);
+	if (iomap->type != IOMAP_DELALLOC)
+		return 0;
+
+	err = place_delayed(node, block, iomap);
+	/* The folio becomes clean whatever is returned: without space its data is lost. */
+	for (unsigned int i = 1; err == -ENOMEM && i < FS_ENOMEM_TRIES; i++) {
+		env_sleep_ns(FS_ENOMEM_PAUSE_NS);
+		err = place_delayed(node, block, iomap);
+	}
 	return err;
 }
 
@@ -352,16 +366,11 @@ static int write_hole(struct ext4_inode *node, uint64_t block, uint64_t len, str
 	return err;
 }
 
-/*
- * The file is being written up to `end`: it has a new timestamp, and somebody has it open.
- * => i_rwsem is held, exclusively if end is behind the end of the file
- */
-static void touch(struct ext4_inode *node, uint64_t end)
+/* The file is being written: it has a new timestamp, and somebody has it open. */
+static void touch(struct ext4_inode *node)
 {
 	uint32_t flags = ext4_flags(node);
 
-	if (end > __atomic_load_n(&node->size_bound, __ATOMIC_RELAXED))
-		__atomic_store_n(&node->size_bound, end, __ATOMIC_RELAXED);
 	if (env_likely((flags & (EXT4_TIME_DIRTY | EXT4_CLOSED)) == EXT4_TIME_DIRTY))
 		return;
 	ext4_set_flags(node, EXT4_TIME_DIRTY);
@@ -369,36 +378,60 @@ static void touch(struct ext4_inode *node, uint64_t end)
 		__atomic_fetch_and(&node->flags, ~(uint32_t)EXT4_CLOSED, __ATOMIC_ACQ_REL);
 }
 
+/* Without the lock.  If it is not true any more the check under the folio lock tells (A22). */
+static inline bool fill_hinted(const struct ext4_inode *node, uint64_t block, struct iomap *iomap)
+{
+	uint64_t sequence = map_sequence(node);
+	struct extent extent;
+
+	if (!map_hint_get(&node->hint, sequence, block, &extent))
+		return false;
+	fill_extent_at(node, &extent, sequence, iomap);
+	return true;
+}
+
+/* The record at block; false if there is none.  => data_lock is held */
+static inline bool fill_found(struct ext4_inode *node, uint64_t block, struct iomap *iomap)
+{
+	struct extent extent;
+
+	if (!extent_map_find(&node->map, block, &extent) || extent.file > block)
+		return false;
+	fill_extent(node, &extent, iomap);
+	map_hint_put(&node->hint, map_sequence(node), &extent);
+	return true;
+}
+
+static inline int overwrite_begin(struct inode *inode, uint64_t pos, uint64_t len,
+				  unsigned int flags, struct iomap *iomap, struct iomap *srcmap)
+{
+	struct ext4_inode *node = ext4_inode_from(inode);
+	uint64_t block = pos >> inode->i_blkbits;
+	bool found;
+
+	(void)len;
+	(void)srcmap;
+	touch(node);
+	if (env_likely(fill_hinted(node, block, iomap)))
+		return 0;
+	if (!data_lock_shared(node, flags))
+		return -EAGAIN;
+	found = fill_found(node, block, iomap);
+	env_rwsem_read_unlock(&node->data_lock);
+	return found ? 0 : -EAGAIN;
+}
+
 static int write_begin(struct inode *inode, uint64_t pos, uint64_t len, unsigned int flags,
 		       struct iomap *iomap, struct iomap *srcmap)
 {
 	struct ext4_inode *node = ext4_inode_from(inode);
 	uint64_t block = pos >> inode->i_blkbits;
-	uint64_t sequence = map_sequence(node);
-	struct extent extent;
 	uint64_t end;
-	bool hit;
 
 	if (!(flags & IOMAP_WRITE))
 		return read_begin(inode, pos, len, flags, iomap, srcmap);
-
-	touch(node, pos + len);
-	/* If it is not true any more the check under the folio lock will tell (A22). */
-	if (env_likely(map_hint_get(&node->hint, sequence, block, &extent))) {
-		fill_extent_at(node, &extent, sequence, iomap);
+	if (env_likely(overwrite_begin(inode, pos, len, flags, iomap, srcmap) == 0))
 		return 0;
-	}
-	if (!data_lock_shared(node, flags))
-		return -EAGAIN;
-	hit = extent_map_find(&node->map, block, &extent) && extent.file <= block;
-	if (hit) {
-		fill_extent(node, &extent, iomap);
-		map_hint_put(&node->hint, map_sequence(node), &extent);
-	}
-	env_rwsem_read_unlock(&node->data_lock);
-	if (hit)
-		return 0;
-
 	if (block >= EXT4_MAX_BLOCKS)
 		return -EFBIG;
 	if (flags & IOMAP_NOWAIT)
@@ -480,13 +513,17 @@ const struct iomap_ops ext4_write_ops = {
 	.iomap_end = write_end,
 };
 
+const struct iomap_ops ext4_overwrite_ops = {
+	.iomap_begin = overwrite_begin,
+};
+
 const struct iomap_write_ops ext4_folio_ops = {
 	.iomap_valid = ext4_map_is_valid,
 };
 
 /* ---- written, truncated, preallocated --------------------------------------------------- */
 
-int ext4_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, bool unwritten)
+static int try_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, bool unwritten)
 {
 	struct inode *inode = &node->base.inode;
 	uint64_t start = pos >> inode->i_blkbits;
@@ -509,6 +546,16 @@ int ext4_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, bool u
 		ext4_set_flags(node, EXT4_SIZE_DIRTY);
 	}
 	env_rwsem_write_unlock(&node->data_lock);
+	return err;
+}
+
+/* The folios are clean already, so nobody else would try a second time. */
+int ext4_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, bool unwritten)
+{
+	int err;
+
+	while ((err = try_map_written(node, pos, len, unwritten)) == -ENOMEM)
+		env_sleep_ns(FS_ENOMEM_PAUSE_NS);
 	return err;
 }
 
@@ -539,21 +586,18 @@ static int free_from(struct ext4_inode *node, uint64_t first)
 	return err;
 }
 
-int ext4_truncate(struct fs_inode *base, uint64_t size)
+int ext4_truncate(struct fs_inode *base, uint64_t old_size, uint64_t size)
 {
 	struct ext4_inode *node = ext4_inode_from(&base->inode);
 	uint64_t first = (size + base->inode.i_sb->s_blocksize - 1) >> base->inode.i_blkbits;
-	/* A file that grows keeps what fallocate gave it behind its end. */
-	bool grows = size > __atomic_load_n(&node->size_bound, __ATOMIC_RELAXED);
 	int err = 0;
 
 	if (first > EXT4_MAX_BLOCKS)
 		return -EFBIG;
 	env_rwsem_write_lock(&node->data_lock);
-	if (!grows)
+	if (size <= old_size)
 		err = free_from(node, first);
 	if (!err) {
-		__atomic_store_n(&node->size_bound, size, __ATOMIC_RELAXED);
 		__atomic_store_n(&node->disk_size, size, __ATOMIC_RELEASE);
 		ext4_set_flags(node, EXT4_SIZE_DIRTY | EXT4_TIME_DIRTY);
 	}
@@ -593,7 +637,7 @@ int ext4_fallocate(struct fs_inode *base, uint64_t pos, uint64_t len)
 
 	if (end > EXT4_MAX_BLOCKS)
 		return -EFBIG;
-	touch(node, 0);
+	touch(node);
 	while (!err && block < end)
 		err = fallocate_step(node, &block, end, no_normalise);
 	return err;

@@ -115,13 +115,14 @@ static int remove_from(struct xfs_inode *ip, uint64_t size)
 	return xfs_map_remove(ip, xfs_blocks_up(&ip->node.inode, size), UINT64_MAX, false);
 }
 
-int xfs_truncate(struct fs_inode *inode, uint64_t size)
+int xfs_truncate(struct fs_inode *inode, uint64_t old_size, uint64_t size)
 {
 	struct xfs_inode *ip = container_of(inode, struct xfs_inode, node);
-	int err;
+	int err = 0;
 
 	env_rwsem_write_lock(&ip->map_lock);
-	err = remove_from(ip, size);
+	if (size <= old_size)
+		err = remove_from(ip, size);
 	if (!err) {
 		__atomic_store_n(&ip->disk_size, size, __ATOMIC_RELAXED);
 		xfs_mark_meta(ip);

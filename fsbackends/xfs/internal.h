@@ -91,7 +91,7 @@ static inline uint64_t xfs_blocks_up(const struct inode *inode, uint64_t bytes)
 
 int xfs_new_inode(struct fs *fs, struct fs_inode *parent, bool is_dir, struct fs_inode **inode);
 void xfs_free_inode(struct fs_inode *inode, bool unlinked);
-int xfs_truncate(struct fs_inode *inode, uint64_t size);
+int xfs_truncate(struct fs_inode *inode, uint64_t old_size, uint64_t size);
 int xfs_fallocate(struct fs_inode *inode, uint64_t pos, uint64_t len);
 void xfs_last_close(struct fs_inode *inode);
 int xfs_next_extent(struct fs_inode *inode, uint64_t pos, struct fs_extent *extent);
@@ -124,6 +124,7 @@ static inline bool xfs_map_is_valid(const struct xfs_inode *ip, const struct iom
 
 extern const struct iomap_ops xfs_read_ops;
 extern const struct iomap_ops xfs_write_ops;
+extern const struct iomap_ops xfs_overwrite_ops;
 extern const struct iomap_write_ops xfs_folio_ops;
 
 /* ---- writeback.c ------------------------------------------------------------------------- */

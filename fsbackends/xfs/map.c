@@ -376,30 +376,67 @@ static void cut_at_eof(const struct inode *inode, uint64_t pos, struct iomap *io
 	iomap->length = end - iomap->offset;
 }
 
+/* Without the lock.  If it is not true any more the check under the folio lock tells (A22). */
+static inline bool describe_hinted(const struct xfs_inode *ip, uint64_t block, struct iomap *iomap)
+{
+	uint64_t seq = __atomic_load_n(&ip->seq, __ATOMIC_ACQUIRE);
+	struct extent extent;
+
+	if (!map_hint_get(&ip->hint, seq, block, &extent))
+		return false;
+	describe_at(ip, &extent, seq, iomap);
+	return true;
+}
+
+/* The record with the block; or false, with *hole_end as of find_record().  => map_lock is held */
+static inline bool describe_found(struct xfs_inode *ip, uint64_t block, uint64_t end,
+				  uint64_t *hole_end, struct iomap *iomap)
+{
+	struct extent extent;
+
+	if (!find_record(ip, block, end, &extent, hole_end))
+		return false;
+	xfs_map_describe(ip, &extent, iomap);
+	map_hint_put(&ip->hint, ip->seq, &extent);
+	return true;
+}
+
+static int overwrite_begin(struct inode *inode, uint64_t pos, uint64_t len, unsigned int flags,
+			   struct iomap *iomap, struct iomap *srcmap)
+{
+	struct xfs_inode *ip = xfs_inode_from(inode);
+	uint64_t block = pos >> inode->i_blkbits;
+	uint64_t hole_end;
+	bool found;
+
+	(void)srcmap;
+	xfs_mark_time(ip);
+	if (env_likely(describe_hinted(ip, block, iomap)))
+		return 0;
+	if (!lock_shared(ip, flags))
+		return -EAGAIN;
+	found = describe_found(ip, block, xfs_blocks_up(inode, pos + len), &hole_end, iomap);
+	env_rwsem_read_unlock(&ip->map_lock);
+	return found ? 0 : -EAGAIN;
+}
+
 static int write_begin(struct inode *inode, uint64_t pos, uint64_t len, unsigned int flags,
 		       struct iomap *iomap, struct iomap *srcmap)
 {
 	struct xfs_inode *ip = xfs_inode_from(inode);
 	uint64_t block = pos >> inode->i_blkbits;
-	uint64_t seq = __atomic_load_n(&ip->seq, __ATOMIC_ACQUIRE);
 	uint64_t hole_end;
-	struct extent extent;
 
 	(void)srcmap;
 	if (flags & IOMAP_WRITE) {
 		xfs_mark_time(ip);
-		/* If it is not true any more the check under the folio lock will tell (A22). */
-		if (env_likely(map_hint_get(&ip->hint, seq, block, &extent))) {
-			describe_at(ip, &extent, seq, iomap);
+		if (env_likely(describe_hinted(ip, block, iomap)))
 			return 0;
-		}
 	}
 	if (!lock_shared(ip, flags))
 		return -EAGAIN;
 	if (env_likely(
-		    find_record(ip, block, xfs_blocks_up(inode, pos + len), &extent, &hole_end))) {
-		xfs_map_describe(ip, &extent, iomap);
-		map_hint_put(&ip->hint, ip->seq, &extent);
+		    describe_found(ip, block, xfs_blocks_up(inode, pos + len), &hole_end, iomap))) {
 		env_rwsem_read_unlock(&ip->map_lock);
 		if (env_unlikely(flags & IOMAP_ZERO) && iomap->type == IOMAP_DELALLOC)
 			cut_at_eof(inode, pos, iomap);
@@ -465,6 +502,10 @@ const struct iomap_ops xfs_read_ops = {
 const struct iomap_ops xfs_write_ops = {
 	.iomap_begin = write_begin,
 	.iomap_end = write_end,
+};
+
+const struct iomap_ops xfs_overwrite_ops = {
+	.iomap_begin = overwrite_begin,
 };
 
 const struct iomap_write_ops xfs_folio_ops = {

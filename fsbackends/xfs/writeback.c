@@ -9,6 +9,8 @@
  */
 #include "internal.h"
 
+#include <errno.h>
+
 /* ---- mapping ----------------------------------------------------------------------------- */
 
 static void describe(const struct xfs_inode *ip, uint64_t block, uint64_t end, struct iomap *iomap)
@@ -27,6 +29,18 @@ static void describe(const struct xfs_inode *ip, uint64_t block, uint64_t end, s
 	xfs_map_describe_hole(ip, block, end, iomap);
 }
 
+static int place_delayed(struct xfs_inode *ip, uint64_t block, uint64_t end, struct iomap *iomap)
+{
+	int err;
+
+	env_rwsem_write_lock(&ip->map_lock);
+	err = xfs_map_convert_delayed(ip, block);
+	if (!err)
+		describe(ip, block, end, iomap);
+	env_rwsem_write_unlock(&ip->map_lock);
+	return err;
+}
+
 static int map_range(struct xfs_inode *ip, uint64_t pos, uint64_t len, struct iomap *iomap)
 {
 	const struct inode *inode = &ip->node.inode;
@@ -40,11 +54,12 @@ static int map_range(struct xfs_inode *ip, uint64_t pos, uint64_t len, struct io
 	if (iomap->type != IOMAP_DELALLOC)
 		return 0;
 
-	env_rwsem_write_lock(&ip->map_lock);
-	err = xfs_map_convert_delayed(ip, block);
-	if (!err)
-		describe(ip, block, end, iomap);
-	env_rwsem_write_unlock(&ip->map_lock);
+	err = place_delayed(ip, block, end, iomap);
+	/* The folio becomes clean whatever is returned: without space its data is lost. */
+	for (unsigned int i = 1; err == -ENOMEM && i < FS_ENOMEM_TRIES; i++) {
+		env_sleep_ns(FS_ENOMEM_PAUSE_NS);
+		err = place_delayed(ip, block, end, iomap);
+	}
 	return err;
 }
 
@@ -138,8 +153,7 @@ static void raise_disk_size(struct xfs_inode *ip, uint64_t end)
 	xfs_mark_meta(ip);
 }
 
-/* One transaction for the data of [pos, end), which has arrived. */
-static int complete_range(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool unwritten)
+static int try_complete_range(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool unwritten)
 {
 	const struct inode *inode = &ip->node.inode;
 	int err = 0;
@@ -150,6 +164,19 @@ static int complete_range(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool
 	if (!err)
 		raise_disk_size(ip, end);
 	env_rwsem_write_unlock(&ip->map_lock);
+	return err;
+}
+
+/*
+ * One transaction for the data of [pos, end), which has arrived.  The folios are clean already, so
+ * nobody else would try a second time.
+ */
+static int complete_range(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool unwritten)
+{
+	int err;
+
+	while ((err = try_complete_range(ip, pos, end, unwritten)) == -ENOMEM)
+		env_sleep_ns(FS_ENOMEM_PAUSE_NS);
 	return err;
 }
 

@@ -246,6 +246,7 @@ const struct fs_backend xfs_backend = {
 	.free_inode = xfs_free_inode,
 	.read_ops = &xfs_read_ops,
 	.write_ops = &xfs_write_ops,
+	.overwrite_ops = &xfs_overwrite_ops,
 	.folio_ops = &xfs_folio_ops,
 	.truncate = xfs_truncate,
 	.fallocate = xfs_fallocate,

@@ -56,7 +56,7 @@ const char *fs_backend_option(const char *type, unsigned int i, const char **val
 int fs_mount(struct fs **fs, struct page_cache *cache, struct backing_dev *bdi,
 	     struct block_device *dev, const struct fs_config *config, char *error,
 	     size_t error_size);
-/* Write everything, then free.  Every file is closed.  The first error of the writing. */
+/* As fs_sync(), and with its result; then free everything in any case.  Every file is closed. */
 int fs_unmount(struct fs *fs);
 
 enum fs_open_flags {
@@ -88,6 +88,10 @@ int fs_fsync(struct file *file, bool datasync);
 int fs_sync_range(struct file *file, uint64_t pos, uint64_t len, bool wait);
 enum fs_advice { FS_ADVICE_NORMAL, FS_ADVICE_RANDOM, FS_ADVICE_SEQUENTIAL, FS_ADVICE_DONTNEED };
 int fs_advise(struct file *file, uint64_t pos, uint64_t len, enum fs_advice advice);
+/*
+ * Write everything and commit it.  The error of the commit; else the last one since the mount of
+ * writing data, by whomever it was written, that no fs_sync() has returned yet (K27).
+ */
 int fs_sync(struct fs *fs);
 
 /* One record of a file's space, in file order; see EC1..EC3. */
