@@ -31,8 +31,10 @@ struct folio *filemap_lookup(struct address_space *mapping, uint64_t index)
 		folio = index_load(&mapping->index_root, index, &slot);
 		if (!folio)
 			break;
-		if (unlikely(!folio_try_get(folio)))
+		if (unlikely(!folio_try_get(folio))) {
+			env_switch_point(); /* to whoever is freeing it */
 			continue;
+		}
 		/* It may have been freed and be another one by now. */
 		if (likely(index_reload(slot) == folio))
 			break;
@@ -65,6 +67,8 @@ static struct folio *filemap_lookup_lock(struct address_space *mapping, uint64_t
 		do {
 			folio = index_load(&mapping->index_root, index, NULL);
 			got = folio ? folio_try_get_lock(folio) : 0;
+			if (unlikely(got < 0))
+				env_switch_point(); /* to whoever is freeing it */
 		} while (unlikely(got < 0));
 		env_rcu_read_unlock();
 		if (!folio)
@@ -342,8 +346,10 @@ unsigned int filemap_get_folios(struct address_space *mapping, uint64_t *start, 
 		folio = index_find(&mapping->index_root, &index, end, mark_of(tag), &slot);
 		if (!folio)
 			break;
-		if (!folio_try_get(folio))
+		if (!folio_try_get(folio)) {
+			env_switch_point();
 			continue;
+		}
 		if (unlikely(index_reload(slot) != folio)) {
 			env_rcu_read_unlock();
 			folio_put(folio);
