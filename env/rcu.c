@@ -100,12 +100,14 @@ static void posix_rcu_barrier(void)
 
 void env_rcu_call(struct env_rcu_head *head, void (*fn)(struct env_rcu_head *head))
 {
-	if (env_unlikely(env_world != NULL)) {
+	if (env_likely(env_world == NULL)) {
+		posix_rcu_call(head, fn);
+	} else if (env_world->rcu_call) {
+		env_world->rcu_call(head, fn);
+	} else {
 		env_world->rcu_synchronize();
 		fn(head);
-		return;
 	}
-	posix_rcu_call(head, fn);
 }
 
 void env_rcu_synchronize(void)
@@ -118,8 +120,9 @@ void env_rcu_synchronize(void)
 
 void env_rcu_barrier(void)
 {
-	/* Elsewhere env_rcu_call() has waited already. */
-	if (env_unlikely(env_world != NULL))
-		return;
-	posix_rcu_barrier();
+	if (env_likely(env_world == NULL))
+		posix_rcu_barrier();
+	else if (env_world->rcu_barrier)
+		env_world->rcu_barrier();
+	/* Else env_rcu_call() has waited already. */
 }

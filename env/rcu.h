@@ -83,8 +83,8 @@ static inline void env_rcu_read_unlock(void)
 /*
  * Call fn(head) in some thread once every read section that runs now has ended.
  *
- * => not in a read section, and with no lock held that a reader could wait for: in a world
- *    other than the host it waits, and calls fn before it returns
+ * => not in a read section, and with no lock held that a reader could wait for: a world
+ *    without rcu_call (lockdep) waits, and calls fn before it returns
  */
 void env_rcu_call(struct env_rcu_head *head, void (*fn)(struct env_rcu_head *head));
 

@@ -92,7 +92,7 @@ check_includes()
 		may["iomap"] = "^(iomap|folio|env)/"
 		may["fsbackends"] = "^fsbackends/"
 		may["tests"] = "."
-		public["env"] = "^iomap/env\\.h$"
+		public["env"] = "^iomap/(env|sim)\\.h$"
 		public["blkdev"] = "^iomap/(env|blkdev)\\.h$"
 	}
 	{

@@ -64,6 +64,7 @@ struct env_completion {
 };
 
 struct env_thread;
+struct env_rcu_head;
 
 /*
  * The world the program runs in, NULL for the host itself.  A world replaces every call
@@ -93,6 +94,9 @@ struct env_world {
 	void (*rcu_read_unlock)(void);
 	void (*rcu_synchronize)(void);
 	void (*switch_point)(void);
+	/* Both or none; without, env_rcu_call() waits for readers itself and then calls. */
+	void (*rcu_call)(struct env_rcu_head *head, void (*fn)(struct env_rcu_head *head));
+	void (*rcu_barrier)(void);
 };
 
 extern const struct env_world *env_world;
