@@ -3,8 +3,8 @@
  * copy.h - copies between the caller's memory and the cache
  *
  * Bytes written to a cached page are next read by a device, seldom by this CPU.  So they are
- * stored past the CPU's caches, which saves reading every line before it is overwritten: about
- * half the time of a copy to a page that is not in them.  A page that this thread has used
+ * stored past the CPU's caches, which saves reading every line before it is overwritten: more
+ * than half the time of a copy to a page that is not in them.  A page that this thread has used
  * lately is probably there; it gets an ordinary copy.
  */
 #ifndef FOLIO_COPY_H

@@ -28,7 +28,6 @@ void reclaim_init(struct page_cache *cache)
 		env_mutex_init(&cache->shards[i].lock, "reclaim list");
 		list_init(&cache->shards[i].folios);
 	}
-	env_waitq_init(&cache->memory_wait);
 }
 
 void reclaim_add(struct folio *folio)
