@@ -92,8 +92,8 @@ check_includes()
 		may["iomap"] = "^(iomap|folio|env)/"
 		may["fsbackends"] = "^fsbackends/"
 		may["tests"] = "."
-		public["env"] = "^iomap/(env|sim)\\.h$"
-		public["blkdev"] = "^iomap/(env|blkdev)\\.h$"
+		public["env"] = "^iomap/(env|sim|cost|trace)\\.h$"
+		public["blkdev"] = "^iomap/(env|cost|trace|blkdev)\\.h$"
 	}
 	{
 		split($0, part, ":")

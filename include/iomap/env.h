@@ -66,6 +66,14 @@ struct env_completion {
 struct env_thread;
 struct env_rcu_head;
 
+/* What a span of a trace belongs to, see trace.h. */
+enum env_track {
+	ENV_TRACK_CPU, /* number: the CPU; name: the task that ran */
+	ENV_TRACK_CONTEXT, /* number: the writeback context; name: "slice", "work", ... */
+	ENV_TRACK_CHANNEL, /* number: the device's channel; name: "read", "write", "flush" */
+	ENV_TRACK_LOCK, /* number: the task that waited; name: the lock's class */
+};
+
 /*
  * The world the program runs in, NULL for the host itself.  A world replaces every call
  * below by its own; set it before the first object is made and do not change it after.
@@ -97,6 +105,9 @@ struct env_world {
 	/* Both or none; without, env_rcu_call() waits for readers itself and then calls. */
 	void (*rcu_call)(struct env_rcu_head *head, void (*fn)(struct env_rcu_head *head));
 	void (*rcu_barrier)(void);
+	/* Optional: record a span, see trace.h. */
+	void (*trace_span)(enum env_track track, unsigned int number, const char *name,
+			   uint64_t start_ns, uint64_t end_ns, uint64_t value);
 };
 
 extern const struct env_world *env_world;
@@ -113,6 +124,7 @@ enum {
 	ENV_LOCAL_DIRTIED, /* folio: pages dirtied since the last throttling check */
 	ENV_LOCAL_DIRTIED_MAX, /* folio: how many until the next one, 0: not known yet */
 	ENV_LOCAL_CANCELLED, /* iomap: not 0: operations of this thread end with -EINTR */
+	ENV_LOCAL_PLACE, /* iomap: where the last copy of this thread ended, see cost.h */
 };
 
 extern __thread struct env_task env_task_self __attribute__((tls_model("initial-exec")));
