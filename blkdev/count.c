@@ -183,7 +183,7 @@ int blkdev_count_create(struct block_device **bdev, struct block_device *below)
 		return -ENOMEM;
 	}
 	blkdev_init_wrapper(&count->bdev, &count_ops, "count", below);
-	env_mutex_init(&count->lock, "blkdev count");
+	env_spin_init(&count->lock, "blkdev count");
 	pool_add(count, block);
 	*bdev = &count->bdev;
 	return 0;

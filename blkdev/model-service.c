@@ -12,6 +12,7 @@
 #include "model.h"
 
 #include <iomap/env.h>
+#include <iomap/trace.h>
 
 #include <assert.h>
 #include <errno.h>
@@ -236,15 +237,18 @@ static unsigned int free_first(const struct model_queue *queue)
 	return first;
 }
 
-/* Give the channel that is free first so much to do; returns when it begins. */
-static uint64_t channel_serve(struct model_queue *queue, uint64_t ns, uint64_t *end_ns)
+/* Give the channel that is free first a piece of the bio; returns when it begins. */
+static uint64_t channel_serve(struct model_queue *queue, enum bio_op op, uint64_t len, uint64_t ns,
+			      uint64_t *end_ns)
 {
+	static const char *const names[BIO_NR_OPS] = {"read", "write", "flush"};
 	unsigned int channel = free_first(queue);
 	uint64_t begin_ns = later_of(queue->now_ns, queue->free_ns[channel]);
 
 	queue->free_ns[channel] = begin_ns + ns;
 	queue->stats.busy_ns[channel] += ns;
 	*end_ns = later_of(*end_ns, begin_ns + ns);
+	env_trace_span(ENV_TRACK_CHANNEL, channel, names[op], begin_ns, begin_ns + ns, len);
 	return begin_ns;
 }
 
@@ -257,6 +261,12 @@ static unsigned int nr_pieces(const struct blkdev_profile *profile, uint64_t len
 		return 1;
 	nr = (len - 1) / profile->stripe + 1;
 	return (unsigned int)sooner_of(nr, profile->channels);
+}
+
+/* Bytes of piece i of nr: the first ones have one more. */
+static uint64_t piece_len(uint64_t len, unsigned int nr, unsigned int i)
+{
+	return len / nr + (i < len % nr);
 }
 
 static uint64_t move_head(struct model_queue *queue, const struct bio *bio)
@@ -287,10 +297,11 @@ static void begin(struct model_queue *queue, struct bio *bio)
 	uint64_t piece_ns = (channels_ns + nr - 1) / nr + move_head(queue, bio);
 	uint64_t end_ns = 0;
 	/* The first piece gets the channel that is free first. */
-	uint64_t begin_ns = channel_serve(queue, piece_ns, &end_ns);
+	uint64_t begin_ns =
+		channel_serve(queue, bio->op, piece_len(bio->len, nr, 0), piece_ns, &end_ns);
 
 	for (unsigned int i = 1; i < nr; i++)
-		channel_serve(queue, piece_ns, &end_ns);
+		channel_serve(queue, bio->op, piece_len(bio->len, nr, i), piece_ns, &end_ns);
 	model_stats_add(&queue->stats, &cost);
 	queue->stats.queue_wait_ns += begin_ns - queue->now_ns;
 	flights_add(queue, (struct model_flight){.done_ns = end_ns + cost.latency_ns,

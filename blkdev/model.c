@@ -235,7 +235,7 @@ int blkdev_model_create(struct block_device **bdev, struct block_device *below,
 	blkdev_init_wrapper(&model->bdev, &model_ops, "model", below);
 	model->bdev.rotational = profile->rotational;
 	model->profile = *profile;
-	env_mutex_init(&model->lock, "blkdev model");
+	env_spin_init(&model->lock, "blkdev model");
 	err = model_queue_init(&model->queue, &model->profile, below->size);
 	if (err)
 		goto free_model;

@@ -93,7 +93,7 @@ int bio_queue_start(struct bio_queue *queue, struct block_device *bdev,
 	int err;
 
 	*queue = (struct bio_queue){.bdev = bdev, .serve = serve_one};
-	env_mutex_init(&queue->lock, "blkdev queue");
+	env_spin_init(&queue->lock, "blkdev queue");
 	if (nr_workers == 0)
 		return 0;
 

@@ -178,7 +178,7 @@ int blkdev_ram_create(struct block_device **bdev, uint64_t size, unsigned int wo
 	if (!ram)
 		return -ENOMEM;
 	blkdev_init(&ram->bdev, &ram_ops, "ram", size);
-	env_mutex_init(&ram->poison_lock, "ram poison");
+	env_spin_init(&ram->poison_lock, "ram poison");
 	err = ram_map(ram, size);
 	if (err)
 		goto free_ram;

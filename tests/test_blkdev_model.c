@@ -336,6 +336,67 @@ Test(blkdev_model, long_requests_use_several_channels)
 	world_end(world);
 }
 
+/* ---- what a trace sees ---- */
+
+struct span {
+	enum env_track track;
+	unsigned int number;
+	const char *name;
+	uint64_t start_ns, end_ns, value;
+};
+
+static struct span spans[8];
+static unsigned int nr_spans;
+
+static void keep_span(enum env_track track, unsigned int number, const char *name,
+		      uint64_t start_ns, uint64_t end_ns, uint64_t value)
+{
+	spans[nr_spans++] = (struct span){track, number, name, start_ns, end_ns, value};
+}
+
+static const struct env_world tracing_world = {.trace_span = keep_span};
+
+static void check_span(unsigned int nr, unsigned int channel, const char *name, uint64_t start_ns,
+		       uint64_t end_ns, uint64_t bytes)
+{
+	const struct span *span = &spans[nr];
+
+	cr_assert_lt(nr, nr_spans);
+	cr_assert_eq(span->track, ENV_TRACK_CHANNEL);
+	cr_assert_eq(span->number, channel);
+	cr_assert_str_eq(span->name, name);
+	cr_assert_eq(span->start_ns, start_ns);
+	cr_assert_eq(span->end_ns, end_ns);
+	cr_assert_eq(span->value, bytes);
+}
+
+Test(blkdev_model, each_piece_of_service_is_a_span)
+{
+	struct blkdev_profile profile = plain;
+	struct world *world;
+	uint64_t at;
+
+	profile.channels = 2;
+	profile.stripe = 1024;
+	profile.latency_ns = 77;
+	world = world_of(&profile);
+	env_world = &tracing_world;
+	submit(world, BIO_WRITE, 0, 1536, 0);
+	submit(world, BIO_READ, 4096, 512, 100);
+	submit(world, BIO_FLUSH, 0, 0, 5000);
+	env_world = NULL;
+	check_span(0, 0, "write", 0, 1536, 768);
+	check_span(1, 1, "write", 0, 1536, 768);
+	check_span(2, 0, "read", 1536, 2560, 512);
+	check_span(3, 1, "flush", 5000, 5000, 0);
+	cr_assert_eq(nr_spans, 4);
+	for (unsigned int i = 0; i < 3; i++)
+		complete_one(world, &at);
+	world_end(world);
+}
+
+/* ---- tags ---- */
+
 /* All tags in use: each completion lets one begin, in order of submission. */
 Test(blkdev_model, without_a_tag_requests_wait)
 {

@@ -145,12 +145,31 @@ int blkdev_count_create(struct block_device **bdev, struct block_device *below);
 void blkdev_count_read(struct block_device *bdev, struct blkdev_count *count);
 void blkdev_count_reset(struct block_device *bdev);
 
-/* ---- fault: I/O that fails, or is held ---------------------------------------------- */
+/* ---- fault: I/O that fails, comes late, or is lost ----------------------------------- */
+
+/* What happens to a request that a rule hits. */
+enum blkdev_fault_action {
+	/* It ends with error at once, without having reached the device; error 0: it is held. */
+	BLKDEV_FAULT_STOP,
+	/* It goes on after delay_ns. */
+	BLKDEV_FAULT_DELAY,
+	/*
+	 * It waits until there are `window` of them, or delay_ns after the first; then all go on
+	 * in an order that the seed chooses.
+	 */
+	BLKDEV_FAULT_REORDER,
+	/* Writes only.  Not all of its sectors reach the device, then it ends with error, or 0. */
+	BLKDEV_FAULT_TEAR,
+	/* Writes and flushes only.  It is reported done, and nothing was done. */
+	BLKDEV_FAULT_LOSE,
+	/* The power goes before it is done, see blkdev_fault_power_cut(). */
+	BLKDEV_FAULT_CUT,
+};
 
 /*
- * Which requests a rule hits.  op/kind: -1 for any.  The request must touch [addr, addr + len)
- * (len 0: anywhere).  after: let that many matching requests pass first; count: then hit that
- * many (0: all that follow).
+ * Which requests a rule hits, and how.  op/kind: -1 for any.  The request must touch
+ * [addr, addr + len) (len 0: anywhere).  Of these the seed takes one in `chance` (0, 1: all).
+ * after: let that many of them pass first; count: then hit that many (0: all that follow).
  */
 struct blkdev_fault_rule {
 	int op;
@@ -159,19 +178,52 @@ struct blkdev_fault_rule {
 	uint64_t len;
 	uint64_t after;
 	uint64_t count;
-	int error; /* negative errno; 0: hold the request instead of failing it */
+	int error; /* 0 or a negative errno */
+	enum blkdev_fault_action action;
+	uint64_t delay_ns; /* of env_clock_ns(); needed to reorder */
+	unsigned int window; /* requests; at least 2 to reorder */
+	uint64_t chance;
+	uint64_t seed; /* of this rule's choices; 0: they are drawn from the device's */
 };
 
 int blkdev_fault_create(struct block_device **bdev, struct block_device *below);
-/* Rules are tried in the order they were added; the first that hits decides. */
+/* The device's generator starts anew; it starts with 1. */
+void blkdev_fault_seed(struct block_device *bdev, uint64_t seed);
+/*
+ * Rules are tried in the order they were added; the first that hits decides.  0; -EINVAL for an
+ * impossible rule; -ENOMEM; or the error of the device's thread, which does what cannot be done
+ * at once, if it could not start.  By one thread at a time.
+ */
 int blkdev_fault_add(struct block_device *bdev, const struct blkdev_fault_rule *rule);
-/* Forget all rules.  Held requests stay held. */
+/* Forget all rules.  What is held stays held, what is late goes when its time comes. */
 void blkdev_fault_clear(struct block_device *bdev);
 /* Let the held requests go on to the device below, oldest first; returns how many. */
 unsigned int blkdev_fault_release(struct block_device *bdev);
 /* Requests hit so far; requests held now. */
 uint64_t blkdev_fault_hits(struct block_device *bdev);
 unsigned int blkdev_fault_held(struct block_device *bdev);
+
+/*
+ * From now on the device has a volatile write cache: a power cut may undo each write that
+ * completed and that no later flush made durable.  A flush that completes covers the writes
+ * that had completed when it was submitted.  Before the first request; each write is preceded
+ * by a read of what it overwrites, of its kind.  0, -ENOMEM, or the error of a thread that did
+ * not start.
+ */
+int blkdev_fault_write_cache(struct block_device *bdev);
+/*
+ * The power goes.  New requests fail with -EIO.  Those that the device has, also held and late
+ * ones, are written in part, at the granularity of a sector, by the seed; then they fail with
+ * -EIO.  With a write cache, writes it had accepted are kept, undone or undone in part by the
+ * seed; overlapping ones leave each sector as some write left it.  Without one, completed
+ * writes are durable and those at the device below end as they would have.
+ *
+ * Returns before all that has happened: 0, or the error of a thread that could not start.
+ */
+int blkdev_fault_power_cut(struct block_device *bdev);
+/* Waits until the cut is over; what is on the device then is durable, and requests are served. */
+void blkdev_fault_power_on(struct block_device *bdev);
+bool blkdev_fault_power_is_off(struct block_device *bdev);
 
 /* ---- model: a device that takes the time of a real one ------------------------------- */
 
