@@ -4,6 +4,7 @@
 #	BUILD=dir	where it builds; each variant has its own folder below it
 #	CC, CFLAGS	the compiler and the optimisation
 #	SAN		sanitizer flags; check-asan and check-tsan set them
+#	SEEDS=number	of schedules that `check-sim` tries
 #	TESTS=pattern	the tests that `check` runs, as in 'folio*/*'
 #	PREFIX, LIBDIR, INCLUDEDIR, DESTDIR	where `install` puts things
 
@@ -19,6 +20,7 @@ PREFIX	= /usr/local
 LIBDIR	= $(PREFIX)/lib
 INCLUDEDIR = $(PREFIX)/include
 TESTS	=
+SEEDS	= 2000
 
 # Use every processor, unless this make was started by another one that shares them out.
 ifeq ($(MAKELEVEL),0)
@@ -29,24 +31,29 @@ endif
 
 LIB_SRCS	= $(wildcard env/*.c blkdev/*.c folio/*.c iomap/*.c fsbackends/*.c fsbackends/*/*.c)
 HELLO_SRCS	= $(wildcard examples/hello/*.c)
+SIMTEST_SRCS	= $(wildcard examples/simtest/*.c)
 REPORT_SRCS	= $(wildcard examples/report/*.c)
 BENCH_SRCS	= $(wildcard bench/*.c)
 TEST_SRCS	= $(wildcard tests/*.c)
+SIM_SRCS	= $(wildcard tests/check-sim/*.c)
 HEADERS		= $(wildcard include/iomap/*.h)
 C_FILES		= $(wildcard $(addsuffix /*.[ch],include/iomap env blkdev folio iomap \
-			fsbackends fsbackends/* examples/* tests bench))
+			fsbackends fsbackends/* examples/* tests tests/check-sim bench))
 
 objs		= $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB_OBJS	= $(call objs,$(LIB_SRCS))
 HELLO_OBJS	= $(call objs,$(HELLO_SRCS))
+SIMTEST_OBJS	= $(call objs,$(SIMTEST_SRCS))
 REPORT_OBJS	= $(call objs,$(REPORT_SRCS))
 BENCH_OBJS	= $(call objs,$(BENCH_SRCS))
 # The tests call into the report's own code, everything but its main().
+SIM_OBJS	= $(call objs,$(SIM_SRCS))
 TEST_OBJS	= $(call objs,$(TEST_SRCS) $(filter-out %/main.c,$(REPORT_SRCS)))
-ALL_OBJS	= $(sort $(LIB_OBJS) $(HELLO_OBJS) $(REPORT_OBJS) $(BENCH_OBJS) $(TEST_OBJS))
+ALL_OBJS	= $(sort $(LIB_OBJS) $(HELLO_OBJS) $(REPORT_OBJS) $(BENCH_OBJS) $(TEST_OBJS) \
+		  $(SIM_OBJS) $(SIMTEST_OBJS))
 
 LIBS	= $(BUILD)/libiomap.a $(BUILD)/libiomap.so.0
-PROGS	= $(BUILD)/hello $(BUILD)/iomap-report $(BUILD)/iomap-bench
+PROGS	= $(BUILD)/hello $(BUILD)/simtest $(BUILD)/iomap-report $(BUILD)/iomap-bench
 TESTER	= $(BUILD)/iomap-tests
 
 # ---- flags ------------------------------------------------------------------------------
@@ -73,12 +80,12 @@ LINK		= $(CC) $(CFLAGS) $(SAN) -pthread $(LDFLAGS) -Wl,--as-needed
 
 # ---- targets ----------------------------------------------------------------------------
 
-.PHONY: all deps report check check-asan check-tsan check-clang check-install bench lint \
-	format install clean help FORCE
+.PHONY: all deps report check check-sim check-sim-planted check-asan check-tsan check-clang \
+	check-install bench lint format install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(LIBS) $(PROGS)	## the libraries, iomap-report, iomap-bench and the hello example
+all: $(LIBS) $(PROGS)	## the libraries, iomap-report, iomap-bench and the examples
 
 # gcc libc6-dev	the compiler, and what it builds against
 # g++ clang	the public headers as C++, and the second opinion of check-clang
@@ -111,6 +118,12 @@ report: $(BUILD)/iomap-report	## every published experiment, ours beside the pub
 # The tests run the programs too.
 check: $(TESTER) $(PROGS)	## every test (TESTS='suite*/*' runs some)
 	$(TESTER) -j2 --timeout 240 $(if $(TESTS),--filter '$(TESTS)')
+
+check-sim: $(BUILD)/iomap-check-sim	## the library against a model, under SEEDS=2000 schedules
+	$(BUILD)/iomap-check-sim --seeds $(SEEDS)
+
+check-sim-planted:	## does check-sim find races that are put into the library? (half an hour)
+	tests/check-sim/planted.sh
 
 # A leak or a late race shows after its test has passed, so any report fails the run.
 define checked
@@ -165,7 +178,7 @@ clean:		## remove everything that was built
 	rm -rf $(BUILD)
 
 help:		## this list
-	@sed -n 's/^\([a-z-]*\):.*## */\1	/p' Makefile | expand -t16
+	@sed -n 's/^\([a-z-]*\):.*## */\1	/p' Makefile | expand -t20
 
 # ---- rules ------------------------------------------------------------------------------
 
@@ -180,6 +193,9 @@ $(BUILD)/libiomap.so.0: $(LIB_OBJS) $(BUILD)/sources
 $(BUILD)/hello: $(HELLO_OBJS) $(BUILD)/libiomap.a $(BUILD)/sources
 	$(LINK) -o $@ $(HELLO_OBJS) $(BUILD)/libiomap.a $(LIB_LIBS)
 
+$(BUILD)/simtest: $(SIMTEST_OBJS) $(BUILD)/libiomap.a $(BUILD)/sources
+	$(LINK) -o $@ $(SIMTEST_OBJS) $(BUILD)/libiomap.a $(LIB_LIBS)
+
 $(BUILD)/iomap-report: $(REPORT_OBJS) $(BUILD)/libiomap.a $(BUILD)/sources
 	$(LINK) -o $@ $(REPORT_OBJS) $(BUILD)/libiomap.a $(LIB_LIBS) $(REPORT_LIBS)
 
@@ -188,6 +204,11 @@ $(BUILD)/iomap-bench: $(BENCH_OBJS) $(BUILD)/libiomap.a $(BUILD)/sources
 
 $(TESTER): $(TEST_OBJS) $(BUILD)/libiomap.a $(BUILD)/sources
 	$(LINK) -o $@ $(TEST_OBJS) $(BUILD)/libiomap.a $(LIB_LIBS) $(REPORT_LIBS) -lcriterion
+
+# The program counts what the library allocates.
+$(BUILD)/iomap-check-sim: $(SIM_OBJS) $(BUILD)/libiomap.a $(BUILD)/sources
+	$(LINK) -Wl,--wrap=env_alloc,--wrap=env_zalloc,--wrap=env_free -o $@ $(SIM_OBJS) \
+		$(BUILD)/libiomap.a $(LIB_LIBS)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -14,6 +14,9 @@ uint64_t env_cost_ns(enum env_cost cost, uint64_t n)
 {
 	const struct env_cost_entry *entry = &env_cost_table[cost];
 
+	/* A division by a constant is a multiplication. */
+	if (entry->per == 1)
+		return entry->ps * n / 1000;
 	return entry->ps * n / (entry->per * 1000);
 }
 

@@ -9,37 +9,22 @@
  * each inversion is told once.
  *
  * Locks without a class (never initialised, or before the install) are not checked.
- * Memory comes from malloc, so that tests which fail the n-th env_alloc() count the same.
  */
 #include "lockdep.h"
 
 #include "internal.h"
+#include "order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASS_MAX 256
 #define HELD_MAX  512 /* locks a thread holds at once; more are not checked */
 #define CHAIN_MAX 512 /* bytes of a printed stack */
 
-struct lock_class {
-	const char *name;
-	bool may_nest;
-	bool nest_reported;
-	bool reached; /* by the search that runs now */
-	unsigned int from; /* the class it was reached from */
-};
-
-/* What class the lock at this address has. */
-struct known_lock {
-	const void *obj;
-	struct lock_class *class;
-};
-
 struct held {
 	const void *obj;
-	struct lock_class *class;
+	unsigned int class;
 };
 
 /* A thread borrows one for as long as it holds any lock. */
@@ -54,92 +39,17 @@ struct held_stack {
  */
 static struct lockdep {
 	struct env_mutex lock;
-	struct lock_class classes[CLASS_MAX];
-	unsigned int nr_classes;
-	char *edges[CLASS_MAX][CLASS_MAX]; /* from, to: the stack it was first seen with */
-	struct known_lock *known; /* hash table, open addressing */
-	size_t nr_known;
-	size_t known_size; /* a power of two */
+	struct order order; /* an edge is the stack it was first seen with, a string */
+	bool nest_reported[ORDER_MAX];
 	struct held_stack *pool;
 	bool found;
 } lockdep;
 
 static __thread struct held_stack *held_stack; /* NULL: nothing is held */
 
-static void *checked(void *memory)
+static const char *class_name(unsigned int class)
 {
-	if (!memory) {
-		fprintf(stderr, "lockdep: out of memory\n");
-		abort();
-	}
-	return memory;
-}
-
-/* ---- classes ---- */
-
-static unsigned int class_index(const struct lock_class *class)
-{
-	return (unsigned int)(class - lockdep.classes);
-}
-
-/* NULL if there is no room for one more; it is then not checked. */
-static struct lock_class *class_get(const char *name)
-{
-	struct lock_class *class = lockdep.classes;
-	struct lock_class *end = class + lockdep.nr_classes;
-
-	for (; class < end; class ++)
-		if (strcmp(class->name, name) == 0)
-			return class;
-	if (lockdep.nr_classes == CLASS_MAX)
-		return NULL;
-	lockdep.nr_classes++;
-	class->name = checked(strdup(name));
-	return class;
-}
-
-/* ---- known locks ---- */
-
-static struct known_lock *known_slot(const void *obj)
-{
-	size_t mask = lockdep.known_size - 1;
-	size_t i = (size_t)((uintptr_t)obj / 4 * 0x9e3779b97f4a7c15u >> 20) & mask;
-
-	while (lockdep.known[i].obj && lockdep.known[i].obj != obj)
-		i = (i + 1) & mask;
-	return &lockdep.known[i];
-}
-
-static void known_grow(void)
-{
-	struct known_lock *old = lockdep.known;
-	size_t old_size = lockdep.known_size;
-
-	lockdep.known_size = old_size ? old_size * 2 : 1024;
-	lockdep.known = checked(calloc(lockdep.known_size, sizeof(*lockdep.known)));
-	for (size_t i = 0; i < old_size; i++)
-		if (old[i].obj)
-			*known_slot(old[i].obj) = old[i];
-	free(old);
-}
-
-/* A lock made at the address of one that is gone takes its place. */
-static void known_set(const void *obj, struct lock_class *class)
-{
-	struct known_lock *slot;
-
-	if (lockdep.nr_known * 2 >= lockdep.known_size)
-		known_grow();
-	slot = known_slot(obj);
-	if (!slot->obj)
-		lockdep.nr_known++;
-	slot->obj = obj;
-	slot->class = class;
-}
-
-static struct lock_class *known_class(const void *obj)
-{
-	return lockdep.known_size ? known_slot(obj)->class : NULL;
+	return order_class_name(&lockdep.order, class);
 }
 
 /* ---- what this thread holds ---- */
@@ -155,7 +65,7 @@ static void stack_borrow(void)
 	if (held_stack)
 		lockdep.pool = held_stack->next;
 	else
-		held_stack = checked(malloc(sizeof(*held_stack)));
+		held_stack = order_checked(malloc(sizeof(*held_stack)));
 	held_stack->nr = 0;
 }
 
@@ -169,7 +79,7 @@ static void stack_give_back(void)
 }
 
 /* With lockdep.lock held. */
-static void hold(const void *obj, struct lock_class *class)
+static void hold(const void *obj, unsigned int class)
 {
 	if (!held_stack)
 		stack_borrow();
@@ -185,86 +95,63 @@ static void chain_print(char *chain, size_t size, const char *wanted)
 
 	for (unsigned int i = 0; i < nr_held() && len < size; i++)
 		len += (size_t)snprintf(chain + len, size - len, "%s -> ",
-					held_stack->locks[i].class->name);
+					class_name(held_stack->locks[i].class));
 	if (len < size)
 		snprintf(chain + len, size - len, "%s", wanted);
 }
 
-static void report_self(struct lock_class *class, const char *what)
+static void report_self(unsigned int class, const char *what)
 {
 	char chain[CHAIN_MAX];
 
-	chain_print(chain, sizeof(chain), class->name);
-	fprintf(stderr, "lockdep: %s: \"%s\"\n    now:    %s\n", what, class->name, chain);
+	chain_print(chain, sizeof(chain), class_name(class));
+	fprintf(stderr, "lockdep: %s: \"%s\"\n    now:    %s\n", what, class_name(class), chain);
 	__atomic_store_n(&lockdep.found, true, __ATOMIC_SEQ_CST);
 }
 
 /* The circle is from -> to, new, and to -> ... -> from, which a search has just walked. */
-static void report_circle(const struct lock_class *from, const struct lock_class *to)
+static void report_circle(unsigned int from, unsigned int to)
 {
+	const unsigned int *before = lockdep.order.reached_from;
 	char chain[CHAIN_MAX];
 
-	chain_print(chain, sizeof(chain), to->name);
+	chain_print(chain, sizeof(chain), class_name(to));
 	fprintf(stderr, "lockdep: lock order inversion: \"%s\" and \"%s\"\n    now:    %s\n",
-		from->name, to->name, chain);
-	for (unsigned int i = class_index(from); i != class_index(to); i = lockdep.classes[i].from)
-		fprintf(stderr, "    before: %s\n", lockdep.edges[lockdep.classes[i].from][i]);
+		class_name(from), class_name(to), chain);
+	for (unsigned int i = from; i != to; i = before[i])
+		fprintf(stderr, "    before: %s\n",
+			(const char *)*order_edge(&lockdep.order, before[i], i));
 	__atomic_store_n(&lockdep.found, true, __ATOMIC_SEQ_CST);
 }
 
-/* ---- the graph ---- */
+/* ---- checks ---- */
 
-/* Is there a way from `start` to `goal`?  Leaves it in class->from. */
-static bool reaches(const struct lock_class *start, const struct lock_class *goal)
+static void edge_add(unsigned int from, unsigned int to)
 {
-	unsigned int todo[CLASS_MAX];
-	unsigned int nr_todo = 0;
-
-	for (unsigned int i = 0; i < lockdep.nr_classes; i++)
-		lockdep.classes[i].reached = false;
-	lockdep.classes[class_index(start)].reached = true;
-	todo[nr_todo++] = class_index(start);
-
-	while (nr_todo > 0 && !goal->reached) {
-		unsigned int from = todo[--nr_todo];
-
-		for (unsigned int to = 0; to < lockdep.nr_classes; to++) {
-			if (!lockdep.edges[from][to] || lockdep.classes[to].reached)
-				continue;
-			lockdep.classes[to].reached = true;
-			lockdep.classes[to].from = from;
-			todo[nr_todo++] = to;
-		}
-	}
-	return goal->reached;
-}
-
-static void edge_add(const struct lock_class *from, const struct lock_class *to)
-{
-	char **edge = &lockdep.edges[class_index(from)][class_index(to)];
+	void **edge = order_edge(&lockdep.order, from, to);
 	char chain[CHAIN_MAX];
 
 	if (*edge)
 		return;
-	chain_print(chain, sizeof(chain), to->name);
-	*edge = checked(strdup(chain));
-	if (reaches(to, from))
+	chain_print(chain, sizeof(chain), class_name(to));
+	*edge = order_checked(strdup(chain));
+	if (order_closes(&lockdep.order, from, to))
 		report_circle(from, to);
 }
 
-static void check_nesting(const struct held *held, const void *obj, struct lock_class *class)
+static void check_nesting(const struct held *held, const void *obj, unsigned int class)
 {
 	if (held->obj == obj)
 		report_self(class, "taken twice by one thread");
-	else if (!class->may_nest && !class->nest_reported)
+	else if (!lockdep.order.may_nest[class] && !lockdep.nest_reported[class])
 		report_self(class, "nests in its own class");
 	else
 		return;
-	class->nest_reported = true;
+	lockdep.nest_reported[class] = true;
 }
 
 /* This thread is about to wait for obj. */
-static void check_order(const void *obj, struct lock_class *class)
+static void check_order(const void *obj, unsigned int class)
 {
 	for (unsigned int i = 0; i < nr_held(); i++) {
 		struct held *held = &held_stack->locks[i];
@@ -274,16 +161,6 @@ static void check_order(const void *obj, struct lock_class *class)
 		else
 			edge_add(held->class, class);
 	}
-}
-
-/* The common part of all acquisitions, with lockdep.lock held. */
-static void take(const void *obj, struct lock_class *class, bool can_wait)
-{
-	if (!class)
-		return;
-	if (can_wait)
-		check_order(obj, class);
-	hold(obj, class);
 }
 
 /* ---- the calls of lockdep.h ---- */
@@ -300,24 +177,61 @@ bool env_lockdep_found(void)
 
 void env_lockdep_do_allow(const char *name)
 {
-	struct lock_class *class;
+	if (env_world->lock_may_nest)
+		env_world->lock_may_nest(name);
+}
 
+void env_lockdep_do_wait(const void *lock, const char *name)
+{
+	if (env_world->own_lock_wait)
+		env_world->own_lock_wait(lock, name);
+}
+
+void env_lockdep_do_taken(const void *lock, const char *name)
+{
+	if (env_world->own_lock_taken)
+		env_world->own_lock_taken(lock, name);
+}
+
+void env_lockdep_do_release(const void *lock)
+{
+	if (env_world->own_lock_gone)
+		env_world->own_lock_gone(lock);
+}
+
+/* ---- the world: locks of any kind ---- */
+
+static void lock_may_nest(const char *name)
+{
 	env_posix_mutex_lock(&lockdep.lock);
-	class = class_get(name);
-	if (class)
-		class->may_nest = true;
+	lockdep.order.may_nest[order_class(&lockdep.order, name)] = true;
 	env_posix_mutex_unlock(&lockdep.lock);
 }
 
-void env_lockdep_do_acquire(const void *obj, const char *name, bool can_wait)
+static void own_lock_wait(const void *lock, const char *name)
 {
+	unsigned int class;
+
 	env_posix_mutex_lock(&lockdep.lock);
-	take(obj, class_get(name), can_wait);
+	class = order_class(&lockdep.order, name);
+	if (class)
+		check_order(lock, class);
+	env_posix_mutex_unlock(&lockdep.lock);
+}
+
+static void own_lock_taken(const void *lock, const char *name)
+{
+	unsigned int class;
+
+	env_posix_mutex_lock(&lockdep.lock);
+	class = order_class(&lockdep.order, name);
+	if (class)
+		hold(lock, class);
 	env_posix_mutex_unlock(&lockdep.lock);
 }
 
 /* Locks may be released in any order; the top of the stack is the usual one. */
-void env_lockdep_do_release(const void *obj)
+static void release(const void *obj)
 {
 	for (unsigned int i = nr_held(); i-- > 0;) {
 		struct held *held = &held_stack->locks[i];
@@ -332,19 +246,25 @@ void env_lockdep_do_release(const void *obj)
 	}
 }
 
-/* ---- the world ---- */
+/* ---- the world: those of env.h ---- */
 
 static void lock_init(const void *lock, const char *name)
 {
 	env_posix_mutex_lock(&lockdep.lock);
-	known_set(lock, class_get(name));
+	order_lock_init(&lockdep.order, lock, order_class(&lockdep.order, name));
 	env_posix_mutex_unlock(&lockdep.lock);
 }
 
 static void acquire(const void *lock, bool can_wait)
 {
+	unsigned int class;
+
 	env_posix_mutex_lock(&lockdep.lock);
-	take(lock, known_class(lock), can_wait);
+	class = order_class_of(&lockdep.order, lock);
+	if (class && can_wait)
+		check_order(lock, class);
+	if (class)
+		hold(lock, class);
 	env_posix_mutex_unlock(&lockdep.lock);
 }
 
@@ -368,7 +288,7 @@ static bool mutex_trylock(struct env_mutex *mutex)
 
 static void mutex_unlock(struct env_mutex *mutex)
 {
-	env_lockdep_do_release(mutex);
+	release(mutex);
 	env_posix_mutex_unlock(mutex);
 }
 
@@ -386,7 +306,7 @@ static bool rwsem_read_trylock(struct env_rwsem *sem)
 
 static void rwsem_read_unlock(struct env_rwsem *sem)
 {
-	env_lockdep_do_release(sem);
+	release(sem);
 	env_posix_rwsem_read_unlock(sem);
 }
 
@@ -403,7 +323,7 @@ static bool rwsem_write_trylock(struct env_rwsem *sem)
 
 static void rwsem_write_unlock(struct env_rwsem *sem)
 {
-	env_lockdep_do_release(sem);
+	release(sem);
 	env_posix_rwsem_write_unlock(sem);
 }
 
@@ -430,4 +350,8 @@ const struct env_world env_lockdep_world = {
 	.rcu_read_unlock = env_posix_rcu_read_unlock,
 	.rcu_synchronize = env_posix_rcu_synchronize,
 	.switch_point = env_posix_switch_point,
+	.own_lock_wait = own_lock_wait,
+	.own_lock_taken = own_lock_taken,
+	.own_lock_gone = release,
+	.lock_may_nest = lock_may_nest,
 };

@@ -23,48 +23,48 @@ void env_lockdep_install(void);
 /* Has any inversion been reported? */
 bool env_lockdep_found(void);
 
-/* ---- below: nothing is done, at the cost of one branch, unless it is installed ---- */
+/*
+ * ---- below: for each world that checks locks, the simulator too; else nothing is done, at the
+ * cost of one branch
+ */
 
 void env_lockdep_do_allow(const char *name);
-void env_lockdep_do_acquire(const void *obj, const char *name, bool can_wait);
-void env_lockdep_do_release(const void *obj);
-
-static inline bool env_lockdep_is_installed(void)
-{
-	return env_unlikely(env_world != NULL) && env_world == &env_lockdep_world;
-}
+void env_lockdep_do_wait(const void *lock, const char *name);
+void env_lockdep_do_taken(const void *lock, const char *name);
+void env_lockdep_do_release(const void *lock);
 
 /* Two locks of this class may be held at once; their users know in which order. */
 static inline void env_lockdep_allow(const char *name)
 {
-	if (env_unlikely(env_lockdep_is_installed()))
+	if (env_unlikely(env_world != NULL))
 		env_lockdep_do_allow(name);
 }
 
 /*
- * For what is a lock but not one of env.h's, such as a bit in a word.  Call before waiting
- * for it; a try that has succeeded says try_acquire instead, since a try cannot deadlock.
+ * For what is a lock but not one of env.h's, such as a bit in a word: call wait before a loop
+ * that may wait for it, and taken once it is had.  A try says taken alone, since a try cannot
+ * deadlock.  The name stays for the life of the process.
  */
-static inline void env_lockdep_acquire(const void *obj, const char *name)
+static inline void env_lockdep_wait(const void *lock, const char *name)
 {
-	if (env_unlikely(env_lockdep_is_installed()))
-		env_lockdep_do_acquire(obj, name, true);
+	if (env_unlikely(env_world != NULL))
+		env_lockdep_do_wait(lock, name);
 }
 
-static inline void env_lockdep_try_acquire(const void *obj, const char *name)
+static inline void env_lockdep_taken(const void *lock, const char *name)
 {
-	if (env_unlikely(env_lockdep_is_installed()))
-		env_lockdep_do_acquire(obj, name, false);
+	if (env_unlikely(env_world != NULL))
+		env_lockdep_do_taken(lock, name);
 }
 
 /*
- * By the thread that acquired it.  If another thread will unlock, call this where the lock
- * is handed over; releasing what this thread does not hold does nothing.
+ * By the thread that took it, before it is free.  If another thread will unlock, call this where
+ * the lock is handed over; releasing what this thread does not hold does nothing.
  */
-static inline void env_lockdep_release(const void *obj)
+static inline void env_lockdep_release(const void *lock)
 {
-	if (env_unlikely(env_lockdep_is_installed()))
-		env_lockdep_do_release(obj);
+	if (env_unlikely(env_world != NULL))
+		env_lockdep_do_release(lock);
 }
 
 #endif

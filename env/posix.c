@@ -157,6 +157,14 @@ void env_posix_switch_point(void)
 
 /* ---- dispatch ---- */
 
+void env_switch_point_named(const char *name)
+{
+	if (env_world->switch_point_at)
+		env_world->switch_point_at(name);
+	else
+		env_world->switch_point();
+}
+
 int env_thread_create(struct env_thread **thread, const char *name, void (*fn)(void *arg),
 		      void *arg)
 {

@@ -2,10 +2,9 @@
 /*
  * sim-fiber.c - stacks of their own on one thread, and the switch between them
  *
- * On x86-64 a switch saves the registers that a call preserves and changes the
- * stack; elsewhere ucontext does it.  Both sanitizers are told, or they would
- * take the change for a corruption. Stacks have a page below them that faults,
- * and are kept for the next fiber.
+ * On x86-64 a switch saves the registers that a call preserves and changes the stack; elsewhere
+ * ucontext does it.  Both sanitizers are told, or they would take the change for a corruption.
+ * Stacks have a page below them that faults, and are kept for the next fiber.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -192,8 +191,7 @@ static inline void context_switch(struct sim_fiber *from, struct sim_fiber *to)
 
 void sim_fiber_swap(void **save_sp, void *sp);
 
-/* Control words of the floating point unit are the thread's: nobody here
- * changes them. */
+/* Control words of the floating point unit are the thread's: nobody here changes them. */
 __asm__(".text\n"
 	".p2align 4\n"
 	".hidden sim_fiber_swap\n"

@@ -31,8 +31,7 @@ struct sim_fiber {
 
 /* The thread that calls, as a fiber to come back to. */
 void sim_fiber_adopt(struct sim_fiber *fiber);
-/* A fiber that runs entry(), which never returns and calls sim_fiber_started()
- * first. */
+/* A fiber that runs entry(), which never returns and calls sim_fiber_started() first. */
 int sim_fiber_init(struct sim_fiber *fiber, size_t stack_size, void (*entry)(void));
 /* It runs no more. */
 void sim_fiber_uninit(struct sim_fiber *fiber);

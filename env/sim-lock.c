@@ -2,13 +2,11 @@
 /*
  * sim-lock.c - mutex and readers-writer lock of the simulator
  *
- * A free lock is its memory alone, all zero.  One that is held or waited for
- * has a record with its owner and its waiters; a word in the lock is the
- * record's number.
+ * A free lock is its memory alone, all zero.  One that is held or waited for has a record with
+ * its owner and its waiters; a word in the lock is the record's number.
  *
- * Faithful: who unlocks hands the lock to the one that waits longest (CB3), so
- * a lock with waiters is never free.  Adversarial: who unlocks wakes all, and
- * any task may come first.
+ * Faithful: who unlocks hands the lock to the one that waits longest (CB3), so a lock with
+ * waiters is never free.  Adversarial: who unlocks wakes all, and any task may come first.
  */
 #include "sim.h"
 
@@ -101,8 +99,7 @@ static bool writer_waits(const struct sim_lock *lock)
 	return false;
 }
 
-/* What env.h's assertions look at; and nothing is left of a lock that is free.
- */
+/* What env.h's assertions look at; and nothing is left of a lock that is free. */
 static void publish(struct sim_lock *lock)
 {
 	if (lock->sem)
@@ -120,22 +117,27 @@ static bool is_free(const struct sim_lock *lock, bool shared)
 	return sim_list_empty(&lock->waiters);
 }
 
-static void give(struct sim_lock *lock, struct sim_task *task, bool shared)
+static void hold(struct sim_task *task, struct sim_held held)
 {
 	if (task->nr_held == task->max_held) {
 		task->max_held = task->max_held ? task->max_held * 2 : 16;
 		task->held = sim_checked(realloc(task->held, task->max_held * sizeof(*task->held)));
 	}
-	task->held[task->nr_held++] = (struct sim_held){lock, shared};
+	task->held[task->nr_held++] = held;
+	task->nr_spins += sim_class_spins(held.class);
+	sim_note(SIM_NOTE_LOCK, task->id, (uint64_t)held.class << 1 | held.shared);
+}
+
+static void give(struct sim_lock *lock, struct sim_task *task, bool shared)
+{
+	hold(task, (struct sim_held){lock->addr, lock, lock->class, shared});
 	if (shared)
 		lock->nr_readers++;
 	else
 		lock->owner = task;
-	sim_note(SIM_NOTE_LOCK, task->id, (uint64_t)lock->class << 1 | shared);
 }
 
-/* Hand it to the first waiter; and to the next ones too while they are readers.
- */
+/* Hand it to the first waiter; and to the next ones too while they are readers. */
 static void hand_over(struct sim_lock *lock)
 {
 	while (!sim_list_empty(&lock->waiters)) {
@@ -162,20 +164,47 @@ static const char *kind_of(const struct sim_lock *lock)
 	return lock->sem ? "rwsem" : "mutex";
 }
 
-/* Does its owner wait, maybe through others, for the current task? */
-static void check_circle(struct sim_lock *lock)
+static const struct sim_task *holder_of(const void *addr)
 {
-	const struct sim_task *task = lock->owner;
+	for (struct sim_link *link = env_sim.tasks.next; link != &env_sim.tasks;
+	     link = link->next) {
+		const struct sim_task *task = sim_entry(link, struct sim_task, all);
+
+		for (unsigned int i = 0; i < task->nr_held; i++)
+			if (task->held[i].addr == addr)
+				return task;
+	}
+	return NULL;
+}
+
+const struct sim_task *sim_owner_waited_for(const struct sim_task *task)
+{
+	if (task->wait.kind == SIM_WAIT_LOCK)
+		return task->wait.lock->owner;
+	if (task->wait.kind == SIM_WAIT_FUTEX && task->wanted)
+		return holder_of(task->wanted);
+	return NULL;
+}
+
+static void fail_deadlock(const struct sim_task *task)
+{
+	bool own = task->wait.kind != SIM_WAIT_LOCK;
+
+	sim_fail(ENV_SIM_DEADLOCK,
+		 "the current task waits for the %s \"%s\", whose owner waits for it",
+		 own ? "lock" : kind_of(task->wait.lock),
+		 sim_class_name(own ? task->wanted_class : task->wait.lock->class));
+}
+
+void sim_check_circle(void)
+{
+	const struct sim_task *self = env_sim.current;
+	const struct sim_task *task = sim_owner_waited_for(self);
 
 	for (unsigned int i = 0; task && i < env_sim.nr_tasks; i++) {
-		if (task == env_sim.current)
-			sim_fail(ENV_SIM_DEADLOCK,
-				 "the current task waits for the %s \"%s\", whose "
-				 "owner waits for it",
-				 kind_of(lock), sim_class_name(lock->class));
-		if (task->wait.kind != SIM_WAIT_LOCK)
-			return;
-		task = task->wait.lock->owner;
+		if (task == self)
+			fail_deadlock(self);
+		task = sim_owner_waited_for(task);
 	}
 }
 
@@ -186,10 +215,13 @@ static void wait_for(struct sim_lock *lock, bool shared)
 	task->wait.kind = SIM_WAIT_LOCK;
 	task->wait.lock = lock;
 	task->wait.shared = shared;
-	check_circle(lock);
+	sim_check_circle();
 	sim_list_append(&lock->waiters, &task->link);
 	publish(lock);
-	sim_block(ENV_FOREVER);
+	if (sim_class_spins(lock->class) && !env_sim.adversarial)
+		sim_spin();
+	else
+		sim_block(ENV_FOREVER);
 }
 
 static bool try_take(struct sim_lock *lock, bool shared)
@@ -204,25 +236,32 @@ static bool try_take(struct sim_lock *lock, bool shared)
 
 /* ---- give it back ---- */
 
-static void forget_held(const struct sim_lock *lock, bool shared)
+static bool forget_held(const void *addr, bool shared)
 {
 	struct sim_task *task = env_sim.current;
 
 	for (unsigned int i = task->nr_held; i-- > 0;) {
-		if (task->held[i].lock != lock || task->held[i].shared != shared)
+		if (task->held[i].addr != addr || task->held[i].shared != shared)
 			continue;
 		task->nr_held--;
+		task->nr_spins -= sim_class_spins(task->held[i].class);
 		for (; i < task->nr_held; i++)
 			task->held[i] = task->held[i + 1];
-		return;
+		return true;
 	}
+	return false;
+}
+
+static void fail_not_held(const struct sim_lock *lock)
+{
 	sim_fail(ENV_SIM_MISUSE, "unlock of the %s \"%s\", which the current task does not hold",
 		 kind_of(lock), sim_class_name(lock->class));
 }
 
 static void put(struct sim_lock *lock, bool shared)
 {
-	forget_held(lock, shared);
+	if (!forget_held(lock->addr, shared))
+		fail_not_held(lock);
 	sim_note(SIM_NOTE_UNLOCK, env_sim.current->id, lock->class);
 	if (shared)
 		lock->nr_readers--;
@@ -244,79 +283,148 @@ void sim_lock_init(const void *lock, const char *name)
 	sim_order_set_class(lock, name);
 }
 
+void sim_spin_init(const void *lock, const char *name)
+{
+	sim_order_set_class(lock, name);
+	sim_order_set_spins(lock);
+}
+
+static struct sim_lock *record(void *lock, bool sem)
+{
+	return sem ? rwsem_record(lock) : mutex_record(lock);
+}
+
+static inline void lock_point(const char *what, const void *lock)
+{
+	if (env_unlikely(env_sim.nr_armed > 0))
+		sim_script_check(what, sim_class_name(sim_order_class(lock)));
+}
+
+static void take(void *lock, bool sem, bool shared)
+{
+	unsigned int class = sim_order_class(lock);
+	uint64_t start;
+
+	lock_point("before lock ", lock);
+	sim_point();
+	if (sem)
+		sim_check_sleep("wait for a readers-writer lock");
+	else if (!sim_class_spins(class))
+		sim_check_spins("wait for a mutex");
+	sim_order_check(lock, class);
+	if (!try_take(record(lock, sem), shared)) {
+		start = env_sim.now;
+		do
+			wait_for(record(lock, sem), shared);
+		while (env_sim.adversarial && !try_take(record(lock, sem), shared));
+		sim_order_waited(class, start);
+	}
+	lock_point("after lock ", lock);
+}
+
+static bool take_if_free(void *lock, bool sem, bool shared)
+{
+	bool taken;
+
+	lock_point("before lock ", lock);
+	sim_point();
+	taken = try_take(record(lock, sem), shared);
+	if (taken)
+		lock_point("after lock ", lock);
+	return taken;
+}
+
+static void give_back(void *lock, bool sem, bool shared)
+{
+	lock_point("before unlock ", lock);
+	put(record(lock, sem), shared);
+	lock_point("after unlock ", lock);
+	sim_point();
+}
+
 void sim_mutex_lock(struct env_mutex *mutex)
 {
-	sim_point();
-	sim_order_check(sim_order_class(mutex));
-	while (!try_take(mutex_record(mutex), false)) {
-		wait_for(mutex_record(mutex), false);
-		if (!env_sim.adversarial)
-			return;
-	}
+	take(mutex, false, false);
 }
 
 bool sim_mutex_trylock(struct env_mutex *mutex)
 {
-	sim_point();
-	return try_take(mutex_record(mutex), false);
+	return take_if_free(mutex, false, false);
 }
 
 void sim_mutex_unlock(struct env_mutex *mutex)
 {
-	put(mutex_record(mutex), false);
-	sim_point();
-}
-
-static void rwsem_lock(struct env_rwsem *sem, bool shared)
-{
-	sim_point();
-	sim_check_sleep("wait for a readers-writer lock");
-	sim_order_check(sim_order_class(sem));
-	while (!try_take(rwsem_record(sem), shared)) {
-		wait_for(rwsem_record(sem), shared);
-		if (!env_sim.adversarial)
-			return;
-	}
-}
-
-static bool rwsem_trylock(struct env_rwsem *sem, bool shared)
-{
-	sim_point();
-	return try_take(rwsem_record(sem), shared);
-}
-
-static void rwsem_unlock(struct env_rwsem *sem, bool shared)
-{
-	put(rwsem_record(sem), shared);
-	sim_point();
+	give_back(mutex, false, false);
 }
 
 void sim_rwsem_read_lock(struct env_rwsem *sem)
 {
-	rwsem_lock(sem, true);
+	take(sem, true, true);
 }
 
 bool sim_rwsem_read_trylock(struct env_rwsem *sem)
 {
-	return rwsem_trylock(sem, true);
+	return take_if_free(sem, true, true);
 }
 
 void sim_rwsem_read_unlock(struct env_rwsem *sem)
 {
-	rwsem_unlock(sem, true);
+	give_back(sem, true, true);
 }
 
 void sim_rwsem_write_lock(struct env_rwsem *sem)
 {
-	rwsem_lock(sem, false);
+	take(sem, true, false);
 }
 
 bool sim_rwsem_write_trylock(struct env_rwsem *sem)
 {
-	return rwsem_trylock(sem, false);
+	return take_if_free(sem, true, false);
 }
 
 void sim_rwsem_write_unlock(struct env_rwsem *sem)
 {
-	rwsem_unlock(sem, false);
+	give_back(sem, true, false);
+}
+
+/* ---- locks that are not env.h's: the program takes them, we know who has them ---- */
+
+void sim_own_lock_wait(const void *lock, const char *name)
+{
+	struct sim_task *task = env_sim.current;
+	unsigned int class = sim_order_named_class(name);
+
+	sim_script_point("before lock ", name);
+	sim_point();
+	sim_check_sleep("wait for a lock");
+	sim_order_check(lock, class);
+	task->wanted = lock;
+	task->wanted_class = class;
+	task->wanted_since = env_sim.now;
+	task->wanted_waits = task->nr_waits;
+}
+
+void sim_own_lock_taken(const void *lock, const char *name)
+{
+	struct sim_task *task = env_sim.current;
+	unsigned int class = sim_order_named_class(name);
+
+	if (task->wanted == lock && task->nr_waits != task->wanted_waits)
+		sim_order_waited(class, task->wanted_since);
+	task->wanted = NULL;
+	hold(task, (struct sim_held){.addr = lock, .class = class});
+	sim_script_point("after lock ", name);
+	sim_point();
+}
+
+void sim_own_lock_gone(const void *lock)
+{
+	struct sim_task *task = env_sim.current;
+
+	for (unsigned int i = 0; env_unlikely(env_sim.nr_armed > 0) && i < task->nr_held; i++)
+		if (task->held[i].addr == lock)
+			sim_script_check("before unlock ", sim_class_name(task->held[i].class));
+	sim_point();
+	if (forget_held(lock, false))
+		sim_note(SIM_NOTE_UNLOCK, task->id, 0);
 }

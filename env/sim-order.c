@@ -1,157 +1,116 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * sim-order.c - lock classes of the simulator, and the order in which they nest
+ * sim-order.c - lock classes of the simulator: in which order they nest, how long they are waited
+ * for, and which may not be held by a task that sleeps
  *
- * A lock's class is its name.  Before a task waits for a lock, each class it
- * holds gives an edge held -> wanted in one graph; a new edge that closes a
- * circle is a finding, with the stack that each edge of the circle was first
- * seen with.  Classes that nest in themselves are left to the search for
- * deadlocks, and so are locks that were not made in this run.
+ * A lock's class is its name.  Before a task waits for a lock, each class it holds gives an edge
+ * held -> wanted in one graph; a new edge that closes a circle is a finding, with the stack that
+ * each edge of the circle was first seen with.  A lock taken twice is left to the search for
+ * deadlocks, and locks that were not made in this run are not checked.
  */
 #include "sim.h"
+
+#include "order.h"
 
 #include <execinfo.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASS_MAX 128 /* locks of more classes are not checked */
-
-struct lock_class {
-	char *name;
-	bool no_sleep;
-	bool reached; /* by the search that runs now */
-	unsigned int from; /* the class it was reached from */
-};
-
 struct edge {
 	unsigned int task;
-	char task_name[SIM_NAME_MAX];
+	const char *task_name;
 	int nr_frames;
 	void *frames[SIM_FRAMES];
 };
 
-struct known_lock {
-	const void *addr;
-	unsigned int class;
-};
-
 /* Of this run. */
-static struct order {
-	struct lock_class classes[CLASS_MAX]; /* 0: no class */
-	unsigned int nr_classes;
-	struct edge *edges[CLASS_MAX][CLASS_MAX]; /* from, to */
-	struct known_lock *known; /* hash table, open addressing; only looked up */
-	size_t nr_known;
-	size_t known_size; /* a power of two */
-} order;
+static struct order order;
+
+static struct class_use {
+	bool is_known; /* what follows is set */
+	bool no_sleep;
+	bool spins;
+	uint64_t waits;
+	uint64_t wait_ns;
+} uses[ORDER_MAX];
+
+/* The last of a name that stays: locks of the program's own come by name each time. */
+static struct {
+	const char *name;
+	unsigned int class;
+} last;
 
 /* ---- classes ---- */
 
-static bool may_not_sleep(const char *name)
+static bool is_listed(const char *const *list, const char *name)
 {
-	for (const char *const *no_sleep = env_sim.config.no_sleep; no_sleep && *no_sleep;
-	     no_sleep++)
-		if (strcmp(*no_sleep, name) == 0)
+	for (; list && *list; list++)
+		if (strcmp(*list, name) == 0)
 			return true;
 	return false;
 }
 
 static unsigned int class_get(const char *name)
 {
-	unsigned int class;
+	unsigned int class = order_class(&order, name);
 
-	for (class = 1; class < order.nr_classes; class ++)
-		if (strcmp(order.classes[class].name, name) == 0)
-			return class;
-	if (class == CLASS_MAX)
-		return SIM_NO_CLASS;
-	order.nr_classes++;
-	order.classes[class].name = sim_checked(strdup(name));
-	order.classes[class].no_sleep = may_not_sleep(name);
+	if (class && !uses[class].is_known) {
+		uses[class].is_known = true;
+		uses[class].no_sleep = is_listed(env_sim.config.no_sleep, name);
+		order.may_nest[class] |= is_listed(env_sim.config.may_nest, name);
+	}
 	return class;
 }
 
-const char *sim_class_name(unsigned int class)
-{
-	return class ? order.classes[class].name : "?";
-}
-
-/* ---- which lock has which class ---- */
-
-static struct known_lock *known_slot(const void *addr)
-{
-	size_t mask = order.known_size - 1;
-	size_t i = (size_t)((uintptr_t)addr / 4 * 0x9e3779b97f4a7c15u >> 20) & mask;
-
-	while (order.known[i].addr && order.known[i].addr != addr)
-		i = (i + 1) & mask;
-	return &order.known[i];
-}
-
-static void known_grow(void)
-{
-	struct known_lock *old = order.known;
-	size_t old_size = order.known_size;
-
-	order.known_size = old_size ? old_size * 2 : 256;
-	order.known = sim_checked(calloc(order.known_size, sizeof(*order.known)));
-	for (size_t i = 0; i < old_size; i++)
-		if (old[i].addr)
-			*known_slot(old[i].addr) = old[i];
-	free(old);
-}
-
-/* A lock made at the address of one that is gone takes its place. */
 void sim_order_set_class(const void *lock, const char *name)
 {
-	struct known_lock *slot;
+	order_lock_init(&order, lock, class_get(name ? name : "lock"));
+}
 
-	if (order.nr_known * 2 >= order.known_size)
-		known_grow();
-	slot = known_slot(lock);
-	if (!slot->addr)
-		order.nr_known++;
-	slot->addr = lock;
-	slot->class = class_get(name ? name : "lock");
+void sim_order_set_spins(const void *lock)
+{
+	unsigned int class = order_class_of(&order, lock);
+
+	uses[class].spins = class != ORDER_NO_CLASS;
+}
+
+bool sim_class_spins(unsigned int class)
+{
+	return uses[class].spins;
 }
 
 unsigned int sim_order_class(const void *lock)
 {
-	return order.known_size ? known_slot(lock)->class : SIM_NO_CLASS;
+	return order_class_of(&order, lock);
 }
 
-/* ---- the graph ---- */
-
-/* Is there a way from `start` to `goal`?  Leaves it in class->from. */
-static bool reaches(unsigned int start, unsigned int goal)
+unsigned int sim_order_named_class(const char *name)
 {
-	unsigned int todo[CLASS_MAX];
-	unsigned int nr_todo = 0;
-
-	for (unsigned int i = 0; i < order.nr_classes; i++)
-		order.classes[i].reached = false;
-	order.classes[start].reached = true;
-	todo[nr_todo++] = start;
-	while (nr_todo > 0 && !order.classes[goal].reached) {
-		unsigned int from = todo[--nr_todo];
-
-		for (unsigned int to = 1; to < order.nr_classes; to++) {
-			if (!order.edges[from][to] || order.classes[to].reached)
-				continue;
-			order.classes[to].reached = true;
-			order.classes[to].from = from;
-			todo[nr_todo++] = to;
-		}
+	if (name != last.name) {
+		last.name = name;
+		last.class = class_get(name);
 	}
-	return order.classes[goal].reached;
+	return last.class;
 }
+
+const char *sim_class_name(unsigned int class)
+{
+	return order_class_name(&order, class);
+}
+
+void sim_lock_may_nest(const char *name)
+{
+	order.may_nest[class_get(name)] = true;
+}
+
+/* ---- order ---- */
 
 /* The circle is from -> to, new, and to -> ... -> from, which a search has just walked. */
 static void fail_circle(unsigned int from, unsigned int to)
 {
-	for (unsigned int i = from; i != to; i = order.classes[i].from) {
-		unsigned int before = order.classes[i].from;
-		const struct edge *edge = order.edges[before][i];
+	for (unsigned int i = from; i != to; i = order.reached_from[i]) {
+		unsigned int before = order.reached_from[i];
+		const struct edge *edge = *order_edge(&order, before, i);
 
 		sim_print("before: \"%s\" -> \"%s\" by task %u \"%s\"\n", sim_class_name(before),
 			  sim_class_name(i), edge->task, edge->task_name);
@@ -163,31 +122,49 @@ static void fail_circle(unsigned int from, unsigned int to)
 
 static void edge_add(unsigned int from, unsigned int to)
 {
+	void **slot = order_edge(&order, from, to);
 	struct edge *edge;
 
-	if (order.edges[from][to])
+	if (*slot)
 		return;
 	edge = sim_checked(calloc(1, sizeof(*edge)));
 	edge->task = env_sim.current->id;
-	memcpy(edge->task_name, env_sim.current->name, SIM_NAME_MAX);
+	edge->task_name = env_sim.current->name;
 	edge->nr_frames = backtrace(edge->frames, SIM_FRAMES);
-	order.edges[from][to] = edge;
-	if (reaches(to, from))
+	*slot = edge;
+	if (order_closes(&order, from, to))
 		fail_circle(from, to);
 }
 
-void sim_order_check(unsigned int class)
+void sim_order_check(const void *lock, unsigned int class)
 {
 	const struct sim_task *task = env_sim.current;
 
-	if (!env_sim.config.check_order || class == SIM_NO_CLASS)
+	if (!env_sim.config.check_order || class == ORDER_NO_CLASS)
 		return;
 	for (unsigned int i = 0; i < task->nr_held; i++) {
-		unsigned int held = task->held[i].lock->class;
+		const struct sim_held *held = &task->held[i];
 
-		if (held != SIM_NO_CLASS && held != class)
-			edge_add(held, class);
+		if (held->class == class && held->addr != lock && !order.may_nest[class])
+			sim_fail(ENV_SIM_LOCK_ORDER, "\"%s\" while another \"%s\" is held",
+				 sim_class_name(class), sim_class_name(class));
+		if (held->class != ORDER_NO_CLASS && held->class != class)
+			edge_add(held->class, class);
 	}
+}
+
+/* ---- sleep ---- */
+
+void sim_check_spins(const char *what)
+{
+	const struct sim_task *task = env_sim.current;
+
+	if (env_likely(task->nr_spins == 0))
+		return;
+	for (unsigned int i = 0; i < task->nr_held; i++)
+		if (sim_class_spins(task->held[i].class))
+			sim_fail(ENV_SIM_FORBIDDEN_WAIT, "to %s while \"%s\" is held", what,
+				 sim_class_name(task->held[i].class));
 }
 
 void sim_check_sleep(const char *what)
@@ -196,32 +173,46 @@ void sim_check_sleep(const char *what)
 
 	if (task->rcu_nesting > 0)
 		sim_fail(ENV_SIM_FORBIDDEN_WAIT, "to %s in an RCU read section", what);
+	sim_check_spins(what);
 	for (unsigned int i = 0; i < task->nr_held; i++) {
-		unsigned int class = task->held[i].lock->class;
+		unsigned int class = task->held[i].class;
 
-		if (order.classes[class].no_sleep)
+		if (uses[class].no_sleep)
 			sim_fail(ENV_SIM_FORBIDDEN_WAIT, "to %s while \"%s\" is held", what,
 				 sim_class_name(class));
 	}
 }
 
-void sim_order_init(void)
+/* ---- waits ---- */
+
+void sim_order_waited(unsigned int class, uint64_t start)
 {
-	order.nr_classes = 1;
+	uses[class].waits++;
+	uses[class].wait_ns += env_sim.now - start;
+	sim_trace_span(ENV_TRACK_LOCK, env_sim.current->id, sim_class_name(class), start,
+		       env_sim.now, 0);
 }
+
+void sim_order_fill(struct env_sim_result *result)
+{
+	for (unsigned int i = 0; i < ORDER_MAX; i++) {
+		bool full = result->nr_locks == ENV_SIM_MAX_KINDS;
+		struct env_sim_lock_use *use = &result->locks[result->nr_locks - full];
+
+		if (uses[i].waits == 0)
+			continue;
+		sim_name_copy(use->name, full ? "other" : sim_class_name(i));
+		use->waits += uses[i].waits;
+		use->wait_ns += uses[i].wait_ns;
+		result->nr_locks += !full;
+	}
+}
+
+/* ---- a run ---- */
 
 void sim_order_free(void)
 {
-	for (unsigned int from = 1; from < order.nr_classes; from++) {
-		for (unsigned int to = 1; to < order.nr_classes; to++) {
-			free(order.edges[from][to]);
-			order.edges[from][to] = NULL;
-		}
-		free(order.classes[from].name);
-	}
-	memset(order.classes, 0, sizeof(order.classes));
-	free(order.known);
-	order.known = NULL;
-	order.nr_known = 0;
-	order.known_size = 0;
+	order_clear(&order);
+	memset(uses, 0, sizeof(uses));
+	last.name = NULL;
 }

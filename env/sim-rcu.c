@@ -2,10 +2,9 @@
 /*
  * sim-rcu.c - read sections, grace periods and callbacks of the simulator
  *
- * A clock counts the beginnings of sections and of grace periods.  A grace
- * period is over when no section is left that began before it; readers are
- * listed by their beginning, so only the oldest is looked at.  Callbacks run in
- * a task of their own, in the order they were handed in.
+ * A clock counts the beginnings of sections and of grace periods.  A grace period is over when
+ * no section is left that began before it; readers are listed by their beginning, so only the
+ * oldest is looked at.  Callbacks run in a task of their own, in the order they were handed in.
  */
 #include "sim.h"
 

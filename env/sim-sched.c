@@ -2,17 +2,15 @@
 /*
  * sim-sched.c - who runs when: CPUs, timers, the clock
  *
- * Faithful: the simulation goes from event to event.  An event is a task's
- * timer, or one of a CPU: its task starts, or a slice of what that task charges
- * is over.  Between two events the task runs in no time at all.  A task that
- * waits leaves its CPU to the next of the CPU's queue; if that is empty the CPU
- * takes the first of the longest other queue.
+ * Faithful: the simulation goes from event to event.  An event is a task's timer, or one of a
+ * CPU: its task starts, or a slice of what that task charges is over.  Between two events the
+ * task runs in no time at all.  A task that waits leaves its CPU to the next of the CPU's queue;
+ * if that is empty the CPU takes the first of the longest other queue.
  *
- * Adversarial: all tasks that could run are in `ready`, and at each point one
- * is drawn.
+ * Adversarial: all tasks that could run are in `ready`, and at each point one is drawn.
  *
- * There is no scheduler beside the tasks: whoever has to wait looks for the
- * next and switches to it, and often finds itself.
+ * There is no scheduler beside the tasks: whoever has to wait looks for the next and switches to
+ * it, and often finds itself.
  */
 #include "sim.h"
 
@@ -85,7 +83,7 @@ static void clock_set(uint64_t time)
 	env_sim.now = time;
 	env_sim.steps = 0;
 	if (env_unlikely(time > env_sim.deadline))
-		sim_fail(ENV_SIM_TIME_LIMIT, "the program has not ended");
+		sim_time_limit();
 }
 
 static void count_step(void)
@@ -96,16 +94,22 @@ static void count_step(void)
 
 /* ---- faithful: CPUs ---- */
 
+/* Who holds a spinning lock at the end of its turn goes on for so long. */
+#define SPIN_TURN_NS 10000
+
 static void cpu_start(struct sim_cpu *cpu, struct sim_task *task, uint64_t delay)
 {
+	unsigned int number = (unsigned int)(cpu - env_sim.cpus);
+
 	cpu->current = task;
-	task->cpu = (unsigned int)(cpu - env_sim.cpus);
+	env_sim.idle[number / 64] &= ~(1ull << number % 64);
+	task->cpu = number;
 	task->turn = env_sim.config.quantum_ns;
 	/* What the simulator needs for itself costs nothing. */
 	if (cpu->last != task && !task->service) {
 		cpu->last = task;
+		sim_busy(cpu, task, env_sim.now + delay, env_sim.config.switch_ns);
 		delay += env_sim.config.switch_ns;
-		cpu->busy_ns += env_sim.config.switch_ns;
 	}
 	event_set(&cpu->event, env_sim.now + delay);
 }
@@ -114,6 +118,7 @@ static void cpu_enqueue(struct sim_cpu *cpu, struct sim_task *task)
 {
 	sim_list_append(&cpu->queue, &task->link);
 	cpu->nr_queued++;
+	env_sim.nr_queued++;
 }
 
 static struct sim_task *cpu_dequeue(struct sim_cpu *cpu)
@@ -122,6 +127,7 @@ static struct sim_task *cpu_dequeue(struct sim_cpu *cpu)
 
 	sim_list_remove(&task->link);
 	cpu->nr_queued--;
+	env_sim.nr_queued--;
 	return task;
 }
 
@@ -138,11 +144,12 @@ static struct sim_cpu *longest_queue(void)
 /* The CPU's task has left. */
 static void cpu_next(struct sim_cpu *cpu)
 {
-	struct sim_cpu *from = cpu->nr_queued ? cpu : longest_queue();
+	unsigned int number = (unsigned int)(cpu - env_sim.cpus);
 
 	cpu->current = NULL;
-	if (from->nr_queued)
-		cpu_start(cpu, cpu_dequeue(from), 0);
+	env_sim.idle[number / 64] |= 1ull << number % 64;
+	if (env_sim.nr_queued)
+		cpu_start(cpu, cpu_dequeue(cpu->nr_queued ? cpu : longest_queue()), 0);
 }
 
 /* The CPU it ran on, if that is idle; else any idle one; else NULL. */
@@ -150,9 +157,10 @@ static struct sim_cpu *idle_cpu(const struct sim_task *task)
 {
 	if (task->cpu < env_sim.config.nr_cpus && !env_sim.cpus[task->cpu].current)
 		return &env_sim.cpus[task->cpu];
-	for (unsigned int i = 0; i < env_sim.config.nr_cpus; i++)
-		if (!env_sim.cpus[i].current)
-			return &env_sim.cpus[i];
+	for (unsigned int i = 0; i < ENV_SIM_MAX_CPUS / 64; i++)
+		if (env_sim.idle[i])
+			return &env_sim.cpus[i * 64 +
+					     (unsigned int)__builtin_ctzll(env_sim.idle[i])];
 	return NULL;
 }
 
@@ -189,7 +197,7 @@ static void slice_end(struct sim_cpu *cpu)
 {
 	struct sim_task *task = cpu->current;
 
-	cpu->busy_ns += cpu->slice;
+	sim_busy(cpu, task, env_sim.now - cpu->slice, cpu->slice);
 	task->charge -= cpu->slice;
 	task->turn -= cpu->slice;
 	cpu->slice = 0;
@@ -202,12 +210,12 @@ static struct sim_task *cpu_event(struct sim_cpu *cpu)
 
 	slice_end(cpu);
 	if (task->turn == 0) {
-		if (cpu->nr_queued) {
+		if (cpu->nr_queued && task->nr_spins == 0) {
 			cpu_enqueue(cpu, task);
 			cpu_start(cpu, cpu_dequeue(cpu), 0);
 			return NULL;
 		}
-		task->turn = env_sim.config.quantum_ns;
+		task->turn = task->nr_spins ? SPIN_TURN_NS : env_sim.config.quantum_ns;
 	}
 	if (task->charge) {
 		slice_start(cpu);
@@ -224,13 +232,25 @@ static void timer_event(struct sim_event *event)
 	sim_unblock(task);
 }
 
+/* Nobody runs, and nothing is due now. */
+static bool all_idle(void)
+{
+	for (unsigned int i = 0; i < env_sim.config.nr_cpus; i++)
+		if (env_sim.cpus[i].current && !env_sim.cpus[i].current->spins)
+			return false;
+	return env_sim.nr_events == 0 || env_sim.heap[1]->time > env_sim.now;
+}
+
 /* The next task that can run, in virtual time. */
 static struct sim_task *next_faithful(void)
 {
 	for (;;) {
-		struct sim_event *event = env_sim.heap[1];
+		struct sim_event *event;
 		struct sim_task *task;
 
+		if (env_unlikely(env_sim.nr_quiet > 0) && all_idle())
+			sim_script_quiet();
+		event = env_sim.heap[1];
 		if (env_unlikely(env_sim.nr_events == 0))
 			sim_fail_stalled();
 		event_cancel(event);
@@ -261,7 +281,7 @@ static void charge_faithful(struct sim_task *task, uint64_t ns)
 	if (ns == 0)
 		return;
 	if (undisturbed(cpu, task, env_sim.now + ns)) {
-		cpu->busy_ns += ns;
+		sim_busy(cpu, task, env_sim.now, ns);
 		/* A turn that is over while nobody waits starts again. */
 		if (ns < task->turn)
 			task->turn -= ns;
@@ -325,9 +345,12 @@ static void timer_fire(void)
 static struct sim_task *next_adversarial(void)
 {
 	while (env_sim.nr_ready == 0) {
-		if (env_sim.nr_events == 0)
+		if (env_sim.nr_quiet > 0)
+			sim_script_quiet();
+		else if (env_sim.nr_events == 0)
 			sim_fail_stalled();
-		timer_fire();
+		else
+			timer_fire();
 	}
 	return draw();
 }
@@ -347,17 +370,16 @@ static void adversary(void)
 		sim_task_switch(next);
 }
 
-static void charge_adversarial(const struct sim_task *task, uint64_t ns)
+static void charge_adversarial(struct sim_task *task, uint64_t ns)
 {
-	env_sim.cpus[(task->id - 1) % env_sim.config.nr_cpus].busy_ns += ns;
+	sim_busy(&env_sim.cpus[(task->id - 1) % env_sim.config.nr_cpus], task, env_sim.now, ns);
 	clock_set(env_sim.now + ns);
 	while (env_sim.nr_events && env_sim.heap[1]->time <= env_sim.now)
 		timer_fire();
 	adversary();
 }
 
-/* Each seed has its own habits: some races need many switches, others few at
- * the right place. */
+/* Each seed has its own habits: some races need many switches, others few at the right place. */
 static void style_draw(struct sim_style *style)
 {
 	static const uint64_t masks[] = {0, 1, 7, 31};
@@ -377,6 +399,8 @@ void sim_sched_init(void)
 		env_sim.cpus[i].event.of_cpu = true;
 		sim_list_init(&env_sim.cpus[i].queue);
 	}
+	for (unsigned int i = 0; i < env_sim.config.nr_cpus; i++)
+		env_sim.idle[i / 64] |= 1ull << i % 64;
 	env_sim.next_low = (1ull << 63) - 1;
 	style_draw(&env_sim.style);
 }
@@ -441,10 +465,37 @@ bool sim_block(uint64_t until)
 	sim_note(SIM_NOTE_WAIT, task->id, task->wait.kind);
 	task->state = SIM_WAITING;
 	task->wait.timed_out = false;
+	task->wait.start = env_sim.now;
+	task->nr_waits++;
 	if (until != ENV_FOREVER)
 		event_set(&task->timer, until > env_sim.now ? until : env_sim.now);
 	give_up(task);
 	return !task->wait.timed_out;
+}
+
+void sim_spin(void)
+{
+	struct sim_task *task = env_sim.current;
+	struct sim_task *next;
+
+	sim_note(SIM_NOTE_WAIT, task->id, task->wait.kind);
+	task->state = SIM_WAITING;
+	task->spins = true;
+	task->wait.start = env_sim.now;
+	task->nr_waits++;
+	count_step();
+	next = next_faithful();
+	if (next != task)
+		sim_task_switch(next);
+}
+
+static void spin_end(struct sim_task *task)
+{
+	struct sim_cpu *cpu = &env_sim.cpus[task->cpu];
+
+	task->spins = false;
+	sim_busy(cpu, task, task->wait.start, env_sim.now - task->wait.start);
+	event_set(&cpu->event, env_sim.now);
 }
 
 void sim_unblock(struct sim_task *task)
@@ -456,6 +507,8 @@ void sim_unblock(struct sim_task *task)
 	sim_list_remove(&task->link);
 	if (env_sim.adversarial)
 		ready_add(task);
+	else if (task->spins)
+		spin_end(task);
 	else
 		place(task);
 }
@@ -479,8 +532,7 @@ void sim_cpu(uint64_t ns)
 
 uint64_t sim_clock_ns(void)
 {
-	/* Counts as a step: who waits for the clock without sleeping waits for ever.
-   */
+	/* Counts as a step: who waits for the clock without sleeping waits for ever. */
 	sim_point();
 	return env_sim.now;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * sim-stack.c - names of functions, from the symbol table of the file they were
- * loaded from
+ * sim-stack.c - names of functions, from the symbol table of the file they were loaded from
  *
- * dladdr() knows exported names only; most of ours are not.  The last file
- * looked at is kept mapped.
+ * dladdr() knows exported names only; most of ours are not.  The last file looked at is kept
+ * mapped.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -2,14 +2,14 @@
 /*
  * sim-task.c - tasks of the simulator: start, switch, end, join
  *
- * env_task_self is the running task's: each switch puts the next one's in its
- * place.
+ * env_task_self is the running task's: each switch puts the next one's in its place.
  */
 #include "sim.h"
 
+#include "order.h"
+
 #include <errno.h>
 #include <execinfo.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- one task's life ---- */
@@ -83,7 +83,9 @@ int sim_task_create(struct sim_task **result, const char *name, void (*fn)(void 
 	task->cpu = env_sim.config.nr_cpus;
 	task->state = SIM_WAITING;
 	task->priority = env_rng_u64(&env_sim.rng) | 1ull << 63;
-	snprintf(task->name, sizeof(task->name), "%s", name ? name : "iomap");
+	task->name = order_name(name ? name : "iomap");
+	task->kind = sim_kind(task->name);
+	task->kind->nr_tasks++;
 	sim_list_init(&task->link);
 	sim_list_init(&task->rcu_link);
 	sim_list_append(&env_sim.tasks, &task->all);

@@ -2,8 +2,7 @@
 /*
  * sim-wait.c - futex waits and sleep of the simulator
  *
- * Waiters of one word are woken in the order they came, by the adversary in any
- * order.
+ * Waiters of one word are woken in the order they came, by the adversary in any order.
  */
 #include "sim.h"
 
@@ -40,6 +39,8 @@ bool sim_futex_wait(const uint32_t *addr, uint32_t expected, uint64_t timeout_ns
 	task->wait.kind = SIM_WAIT_FUTEX;
 	task->wait.word = addr;
 	task->wait.expected = expected;
+	if (task->wanted)
+		sim_check_circle();
 	sim_list_append(waiters_of(addr), &task->link);
 	return sim_block(until);
 }

@@ -2,11 +2,13 @@
 /*
  * sim.c - a run of the simulator from its beginning to its end
  *
- * env_sim_run() stands in the host's own stack, switches to the first task, and
- * gets the thread back when the main task has ended or something was found.
- * Tasks that are left then are dropped where they stand.
+ * env_sim_run() stands in the host's own stack, switches to the first task, and gets the thread
+ * back when the main task has ended or something was found.  Tasks that are left then are dropped
+ * where they stand.
  */
 #include "sim.h"
+
+#include <iomap/cost.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,6 +45,12 @@ void env_sim_config_init(struct env_sim_config *config)
 		.stack_size = 256 << 10,
 		.check_order = true,
 	};
+}
+
+void env_sim_config_costs(struct env_sim_config *config)
+{
+	config->switch_ns = env_cost_ns(ENV_COST_SWITCH, 1);
+	config->wake_ns = env_cost_ns(ENV_COST_WAKE, 1);
 }
 
 static bool config_ok(const struct env_sim_config *config)
@@ -94,6 +102,7 @@ static void sim_main_task(void *arg)
 	program->fn(program->arg);
 	if (env_sim.main->nr_held > 0 || env_sim.main->rcu_nesting > 0)
 		sim_fail(ENV_SIM_LEAK, "the program ends with a lock held");
+	sim_script_fail_if_stuck(true);
 	sim_rcu_barrier();
 	task = left_over();
 	if (task)
@@ -113,7 +122,6 @@ static void run_init(const struct env_sim_config *config, struct env_sim_result 
 	env_sim.text = result->text;
 	env_rng_seed(&env_sim.rng, config->seed);
 	sim_sched_init();
-	sim_order_init();
 	sim_rcu_init();
 	for (unsigned int i = 0; i < SIM_FUTEX_BUCKETS; i++)
 		sim_list_init(&env_sim.futexes[i].waiters);
@@ -146,8 +154,8 @@ static void fill(struct env_sim_result *result)
 	result->virtual_ns = env_sim.now - env_sim.config.start_ns;
 	result->switches = env_sim.switches;
 	result->trace_hash = env_sim.hash;
-	for (unsigned int i = 0; i < env_sim.config.nr_cpus; i++)
-		result->cpu_busy_ns[i] = env_sim.cpus[i].busy_ns;
+	sim_use_fill(result);
+	sim_order_fill(result);
 }
 
 int env_sim_run(const struct env_sim_config *config, void (*fn)(void *arg), void *arg,
@@ -172,6 +180,7 @@ int env_sim_run(const struct env_sim_config *config, void (*fn)(void *arg), void
 	sim_abort_unwatch();
 	env_world = world;
 	env_task_self = self;
+	sim_trace_end();
 	fill(result);
 	run_free();
 	if (!err && result->finding)
@@ -196,6 +205,7 @@ const struct env_world sim_world = {
 	.thread_create = sim_thread_create,
 	.thread_join = sim_thread_join,
 	.lock_init = sim_lock_init,
+	.spin_init = sim_spin_init,
 	.mutex_lock = sim_mutex_lock,
 	.mutex_trylock = sim_mutex_trylock,
 	.mutex_unlock = sim_mutex_unlock,
@@ -217,4 +227,10 @@ const struct env_world sim_world = {
 	.switch_point = sim_point,
 	.rcu_call = sim_rcu_call,
 	.rcu_barrier = sim_rcu_barrier,
+	.switch_point_at = sim_switch_point_at,
+	.own_lock_wait = sim_own_lock_wait,
+	.own_lock_taken = sim_own_lock_taken,
+	.own_lock_gone = sim_own_lock_gone,
+	.lock_may_nest = sim_lock_may_nest,
+	.trace_span = sim_trace_span,
 };

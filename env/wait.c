@@ -23,6 +23,7 @@ void env_waitq_init(struct env_waitq *queue)
 uint32_t env_waitq_prepare(struct env_waitq *queue)
 {
 	__atomic_fetch_add(&queue->waiters, 1, __ATOMIC_SEQ_CST);
+	env_switch_point_at("waitq: announced");
 	return __atomic_load_n(&queue->seq, __ATOMIC_SEQ_CST);
 }
 
@@ -69,6 +70,7 @@ void env_waitq_wake(struct env_waitq *queue)
 	/* Not a plain load: it must not be done before the condition was changed. */
 	if (__atomic_fetch_add(&queue->waiters, 0, __ATOMIC_SEQ_CST) == 0)
 		return;
+	env_switch_point_at("waitq: waiters seen");
 	__atomic_fetch_add(&queue->seq, 1, __ATOMIC_SEQ_CST);
 	env_futex_wake(&queue->seq, INT_MAX);
 }
@@ -89,9 +91,13 @@ void env_completion_init(struct env_completion *completion)
 void env_complete(struct env_completion *completion)
 {
 	uint32_t *done = &completion->done;
+	uint32_t before;
 
+	env_switch_point_at("completion: completes");
 	/* After the exchange the completion may be gone; a wake-up uses its address only. */
-	if (__atomic_exchange_n(done, COMPLETION_DONE, __ATOMIC_ACQ_REL) == COMPLETION_WAITED)
+	before = __atomic_exchange_n(done, COMPLETION_DONE, __ATOMIC_ACQ_REL);
+	env_switch_point_at("completion: done");
+	if (before == COMPLETION_WAITED)
 		env_futex_wake(done, INT_MAX);
 }
 
@@ -100,6 +106,7 @@ void env_completion_wait(struct env_completion *completion)
 	uint32_t seen = __atomic_load_n(&completion->done, __ATOMIC_ACQUIRE);
 
 	while (seen != COMPLETION_DONE) {
+		env_switch_point_at("completion: not done");
 		if (seen == COMPLETION_PENDING &&
 		    !__atomic_compare_exchange_n(&completion->done, &seen, COMPLETION_WAITED, false,
 						 __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))

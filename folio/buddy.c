@@ -140,7 +140,7 @@ int buddy_init(struct buddy *buddy, uint64_t size, uint32_t page_shift, uint32_t
 		.nr_pages = size >> page_shift,
 		.nr_free = size >> page_shift,
 	};
-	env_mutex_init(&buddy->lock, "buddy lock");
+	env_spin_init(&buddy->lock, "buddy lock");
 	for (unsigned int order = 0; order < BUDDY_ORDERS; order++)
 		list_init(&buddy->free[order]);
 	list_init(&buddy->taken);

@@ -7,9 +7,11 @@
 
 #include <stdint.h>
 
+struct folio;
 struct page_cache;
 
-void page_cache_count_dirtied(struct page_cache *cache, uint64_t bytes);
+/* Blocks of so many bytes went from clean to dirty; the folio's flag follows.  => folio lock */
+void folio_count_dirtied(struct folio *folio, uint64_t bytes);
 void page_cache_count_filled(struct page_cache *cache, uint64_t bytes);
 void page_cache_count_read(struct page_cache *cache, uint64_t bytes);
 

@@ -4,6 +4,8 @@
  */
 #include <iomap/filemap.h>
 
+#include <iomap/cost.h>
+
 #include "folio/internal.h"
 
 /* Rounds of reclaim for one folio before -ENOMEM: others may take what was freed. */
@@ -26,15 +28,18 @@ struct folio *filemap_lookup(struct address_space *mapping, uint64_t index)
 	void *const *slot;
 	struct folio *folio;
 
+	env_charge(ENV_COST_LOOKUP, 1);
 	env_rcu_read_lock();
 	for (;;) {
 		folio = index_load(&mapping->index_root, index, &slot);
 		if (!folio)
 			break;
+		env_switch_point_at("lookup: found");
 		if (unlikely(!folio_try_get(folio))) {
 			env_switch_point(); /* to whoever is freeing it */
 			continue;
 		}
+		env_switch_point_at("lookup: referenced");
 		/* It may have been freed and be another one by now. */
 		if (likely(index_reload(slot) == folio))
 			break;
@@ -62,10 +67,12 @@ static struct folio *filemap_lookup_lock(struct address_space *mapping, uint64_t
 	struct folio *folio;
 	int got;
 
+	env_charge(ENV_COST_LOOKUP, 1);
 	for (;;) {
 		env_rcu_read_lock();
 		do {
 			folio = index_load(&mapping->index_root, index, NULL);
+			env_switch_point_at("lookup: found");
 			got = folio ? folio_try_get_lock(folio) : 0;
 			if (unlikely(got < 0))
 				env_switch_point(); /* to whoever is freeing it */
@@ -143,6 +150,7 @@ int filemap_alloc_folio(struct address_space *mapping, uint64_t index, unsigned 
 			return -ENOMEM;
 		}
 	}
+	env_charge(ENV_COST_FOLIO_CREATE, 1);
 	folio->index = index;
 	if (mapping->a_ops->init_folio) {
 		int err = mapping->a_ops->init_folio(mapping, folio);
@@ -169,6 +177,7 @@ int filemap_add_folio(struct address_space *mapping, struct folio *folio, uint64
 	__atomic_store_n(&folio->mapping, mapping, __ATOMIC_RELAXED);
 	folio_get(folio);
 	env_mutex_lock(&mapping->lock);
+	env_charge(ENV_COST_MAPPING_LOCK, 1);
 	err = index_insert(&mapping->index_root, index, order, folio, &cache->index_memory);
 	if (likely(!err)) {
 		mapping->nr_pages += 1ull << order;
@@ -346,10 +355,12 @@ unsigned int filemap_get_folios(struct address_space *mapping, uint64_t *start, 
 		folio = index_find(&mapping->index_root, &index, end, mark_of(tag), &slot);
 		if (!folio)
 			break;
+		env_switch_point_at("lookup: found");
 		if (!folio_try_get(folio)) {
 			env_switch_point();
 			continue;
 		}
+		env_switch_point_at("lookup: referenced");
 		if (unlikely(index_reload(slot) != folio)) {
 			env_rcu_read_unlock();
 			folio_put(folio);

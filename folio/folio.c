@@ -96,7 +96,7 @@ struct folio *folio_alloc(struct page_cache *cache, unsigned int order)
 	__atomic_store_n(&folio->state,
 			 FOLIO_REF_ONE | FOLIO_LOCKED | (uint64_t)order << FOLIO_ORDER_SHIFT,
 			 __ATOMIC_RELEASE);
-	env_lockdep_try_acquire(folio, FOLIO_LOCK_CLASS);
+	env_lockdep_taken(folio, FOLIO_LOCK_CLASS);
 	return folio;
 }
 
@@ -181,16 +181,16 @@ bool folio_trylock(struct folio *folio)
 {
 	if (!folio_lock_bit(folio))
 		return false;
-	env_lockdep_try_acquire(folio, FOLIO_LOCK_CLASS);
+	env_lockdep_taken(folio, FOLIO_LOCK_CLASS);
 	return true;
 }
 
 void folio_lock(struct folio *folio)
 {
-	env_switch_point();
-	env_lockdep_acquire(folio, FOLIO_LOCK_CLASS);
+	env_lockdep_wait(folio, FOLIO_LOCK_CLASS);
 	while (unlikely(!folio_lock_bit(folio)))
 		folio_wait_bit(folio, FOLIO_LOCKED);
+	env_lockdep_taken(folio, FOLIO_LOCK_CLASS);
 }
 
 static inline void folio_unlock_bit(struct folio *folio)
@@ -201,7 +201,7 @@ static inline void folio_unlock_bit(struct folio *folio)
 	old = __atomic_fetch_and(&folio->state, ~(uint64_t)FOLIO_LOCKED, __ATOMIC_ACQ_REL);
 	if (unlikely(old & FOLIO_WAITERS))
 		folio_wake_waiters(folio);
-	env_switch_point();
+	env_switch_point_at("after unlock " FOLIO_LOCK_CLASS);
 }
 
 void folio_unlock(struct folio *folio)
@@ -221,7 +221,7 @@ void folio_unlock_put(struct folio *folio)
 		folio_wake_waiters(folio);
 	if (unlikely(old < 2 * FOLIO_REF_ONE))
 		folio_free(folio);
-	env_switch_point();
+	env_switch_point_at("after unlock " FOLIO_LOCK_CLASS);
 }
 
 /* ---- uptodate ----------------------------------------------------------------------- */

@@ -19,14 +19,32 @@ int super_init(struct super_block *sb, struct page_cache *cache, struct backing_
 	sb->s_bdi = bdi;
 	sb->s_blocksize = block_size;
 	sb->s_blkbits = (uint8_t)__builtin_ctz(block_size);
-	env_mutex_init(&sb->s_wb_lock, "sb->s_wb_lock");
+	env_spin_init(&sb->s_wb_lock, "sb->s_wb_lock");
 	env_mutex_init(&sb->s_sync_lock, "sb->s_sync_lock");
 	env_waitq_init(&sb->s_inode_wait);
 	list_init(&sb->s_wb_inodes);
+	list_init(&sb->s_wb_waiting);
 	env_mutex_lock(&bdi->resize_lock);
 	list_add_tail(&sb->s_link, &bdi->sbs);
 	env_mutex_unlock(&bdi->resize_lock);
 	return 0;
+}
+
+/*
+ * Ask the file system for its parallelism when it has its first inode: at super_init() it does
+ * not know its own geometry yet (W8, W9).
+ */
+static void super_ask_parallelism(struct super_block *sb)
+{
+	const struct super_operations *ops = sb->s_op;
+	unsigned int nr = ops->wb_parallelism ? ops->wb_parallelism(sb) : 1;
+
+	env_mutex_lock(&sb->s_bdi->resize_lock);
+	if (!sb->s_parallelism) {
+		__atomic_store_n(&sb->s_parallelism, nr ? nr : 1, __ATOMIC_RELAXED);
+		bdi_number_changed(sb->s_bdi);
+	}
+	env_mutex_unlock(&sb->s_bdi->resize_lock);
 }
 
 void super_shutdown(struct super_block *sb)
@@ -34,6 +52,7 @@ void super_shutdown(struct super_block *sb)
 	assert(list_empty(&sb->s_wb_inodes));
 	env_mutex_lock(&sb->s_bdi->resize_lock);
 	list_del_init(&sb->s_link);
+	bdi_number_changed(sb->s_bdi);
 	env_mutex_unlock(&sb->s_bdi->resize_lock);
 }
 
@@ -57,12 +76,14 @@ void inode_init(struct inode *inode, struct super_block *sb, uint64_t ino,
 	struct page_cache *cache = sb->s_cache;
 	unsigned int min = 0;
 
+	if (unlikely(!__atomic_load_n(&sb->s_parallelism, __ATOMIC_RELAXED)))
+		super_ask_parallelism(sb);
 	memset(inode, 0, sizeof(*inode));
 	inode->i_sb = sb;
 	inode->i_ino = ino;
 	inode->i_blkbits = sb->s_blkbits;
 	env_rwsem_init(&inode->i_rwsem, "i_rwsem");
-	env_mutex_init(&inode->i_lock, "i_lock");
+	env_spin_init(&inode->i_lock, "i_lock");
 	list_init(&inode->i_io_list);
 	list_init(&inode->i_wb_link);
 	mapping->host = inode;
@@ -70,7 +91,7 @@ void inode_init(struct inode *inode, struct super_block *sb, uint64_t ino,
 	mapping->a_ops = a_ops;
 	mapping->page_shift = (uint8_t)cache->page_shift;
 	mapping->stable_writes = bdi_block_device(sb->s_bdi)->stable_writes;
-	env_mutex_init(&mapping->lock, "mapping->lock");
+	env_spin_init(&mapping->lock, "mapping->lock");
 	env_rwsem_init(&mapping->invalidate_lock, "invalidate_lock");
 	if (sb->s_blkbits > cache->page_shift)
 		min = sb->s_blkbits - cache->page_shift; /* J11 */

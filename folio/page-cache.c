@@ -45,6 +45,8 @@ static int config_check(const struct page_cache_config *config)
 		return -EINVAL;
 	if (config->dirty_ratio > 100 || config->dirty_background_ratio > 100)
 		return -EINVAL;
+	if ((unsigned int)config->dirty_accounting > DIRTY_ACCOUNT_BLOCK)
+		return -EINVAL;
 	return 0;
 }
 
@@ -82,7 +84,8 @@ int page_cache_create(struct page_cache **result, const struct page_cache_config
 		cache->page_shift;
 	cache->nr_cpus = env_nr_cpus();
 	cache->aged_ns = env_clock_ns();
-	env_mutex_init(&cache->folio_lock, "cache->folio_lock");
+	cache->limited_ns = cache->aged_ns;
+	env_spin_init(&cache->folio_lock, "cache->folio_lock");
 	env_mutex_init(&cache->bdi_lock, "cache->bdi_lock");
 	env_waitq_init(&cache->memory_wait);
 	env_waitq_init(&cache->dirty_wait);
@@ -104,6 +107,8 @@ void page_cache_destroy(struct page_cache *cache)
 	assert(cache->nr_folios == 0);
 	assert(cache->nr_dirty == 0);
 	assert(cache->nr_writeback == 0);
+	assert(cache->dirty_bytes == 0);
+	assert(cache->writeback_bytes == 0);
 	env_rcu_barrier();
 	assert(counter_read(&cache->index_memory.bytes) == 0);
 	while (cache->chunks) {
@@ -189,11 +194,6 @@ void *page_cache_ioend_get(struct page_cache *cache)
 void page_cache_ioend_put(struct page_cache *cache, void *ioend)
 {
 	pool_put(&cache->ioend_pool, ioend);
-}
-
-void page_cache_count_dirtied(struct page_cache *cache, uint64_t bytes)
-{
-	counter_add(&cache->stats.dirtied_bytes, bytes);
 }
 
 void page_cache_count_filled(struct page_cache *cache, uint64_t bytes)

@@ -14,7 +14,7 @@ struct pool_object {
 int pool_init(struct pool *pool, size_t size, unsigned int reserve, unsigned int max_free)
 {
 	assert(size >= sizeof(struct pool_object));
-	env_mutex_init(&pool->lock, "pool");
+	env_spin_init(&pool->lock, "pool");
 	env_waitq_init(&pool->wait);
 	pool->size = size;
 	pool->reserve = reserve;

@@ -6,6 +6,7 @@
  */
 #include <iomap/iomap.h>
 
+#include "folio/charge.h"
 #include "folio/copy.h"
 #include "folio/internal.h"
 
@@ -150,6 +151,7 @@ ssize_t filemap_read(struct kiocb *iocb, struct iov_iter *iter)
 	size_t total = 0;
 	int err = 0;
 
+	env_charge(ENV_COST_READ_CALL, 1);
 	while (iter->count) {
 		uint64_t pos = iocb->ki_pos;
 		uint64_t size = inode_size_read(inode);
@@ -186,6 +188,8 @@ ssize_t filemap_read(struct kiocb *iocb, struct iov_iter *iter)
 					continue;
 				break;
 			}
+			/* What lies behind is not known good, whatever the size is by now. */
+			len = in_file;
 		}
 		/* Sampled after the folio is known good (E5). */
 		size = inode_size_read(inode);
@@ -196,6 +200,8 @@ ssize_t filemap_read(struct kiocb *iocb, struct iov_iter *iter)
 		if (len > size - pos)
 			len = size - pos;
 		copied = copy_out(iter, folio->data + off, len);
+		if (unlikely(env_world != NULL))
+			charge_read(inode, pos, copied);
 		if (!folio_test(folio, FOLIO_REFERENCED))
 			folio_set(folio, FOLIO_REFERENCED);
 		if (unlikely(folio_test(folio, FOLIO_DROPBEHIND)))

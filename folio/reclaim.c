@@ -25,7 +25,7 @@ static struct reclaim_shard *shard_of(const struct folio *folio)
 void reclaim_init(struct page_cache *cache)
 {
 	for (unsigned int i = 0; i < RECLAIM_SHARDS; i++) {
-		env_mutex_init(&cache->shards[i].lock, "reclaim list");
+		env_spin_init(&cache->shards[i].lock, "reclaim list");
 		list_init(&cache->shards[i].folios);
 	}
 }

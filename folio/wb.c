@@ -1,194 +1,33 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * wb.c - one writeback context at work: its lists, its works, its two threads
+ * wb.c - one writeback context at work: its works and its threads
  *
- * The flusher does explicit works first, in order; then what is old (periodic); then, while
+ * The worker does explicit works first, in order; then what is old (periodic); then, while
  * too much is dirty, everything (background) (K7, K8).  One inode is written a slice at a time
  * by one thread, which the inode's I_SYNC flag stands for (K10, W1).
  *
- * Lock order: list_lock -> inode->i_lock.  work_lock and completion_lock are leaves.
+ * There may be helpers: further workers that write inodes of whatever the first is at (W25).
  */
-#include "folio/internal.h"
+#include <iomap/trace.h>
 
-#define NS_PER_SECOND 1000000000ull
-/* A slice is at least this (K11). */
-#define MIN_SLICE_BYTES	      (4ull << 20)
-#define LAZY_TIME_NS	      (12ull * 3600 * NS_PER_SECOND)
-#define BANDWIDTH_INTERVAL_NS 200000000ull
-#define BANDWIDTH_PERIOD_NS   (4096ull * 1000000)
+#include "folio/wb.h"
 
-/* ---- lists (K4..K6, K13) ------------------------------------------------------------ */
-
-/* => list_lock and i_lock are held */
-static void list_file(struct wb_ctx *wb, struct inode *inode, struct list_head *list)
-{
-	if (!inode->i_listed) {
-		inode->i_listed = true;
-		__atomic_store_n(&wb->nr_listed, wb->nr_listed + 1, __ATOMIC_SEQ_CST);
-	}
-	inode->i_taken = list == &wb->b_more_io;
-	list_move_tail(&inode->i_io_list, list);
-}
-
-void wb_list_unfile(struct wb_ctx *wb, struct inode *inode)
-{
-	if (!inode->i_listed)
-		return;
-	inode->i_listed = false;
-	inode->i_taken = false;
-	list_del_init(&inode->i_io_list);
-	__atomic_store_n(&wb->nr_listed, wb->nr_listed - 1, __ATOMIC_RELAXED);
-}
-
-/* To the young end of b_dirty, which stays sorted by dirtied_when. */
-static void list_redirty(struct wb_ctx *wb, struct inode *inode, uint64_t now)
-{
-	if (!list_empty(&wb->b_dirty)) {
-		struct inode *young = list_last_entry(&wb->b_dirty, struct inode, i_io_list);
-
-		if (inode->dirtied_when < young->dirtied_when)
-			inode->dirtied_when = now;
-	}
-	list_file(wb, inode, &wb->b_dirty);
-}
-
-/* => i_lock is held */
-static void state_add(struct inode *inode, unsigned int flags)
-{
-	__atomic_store_n(&inode->i_state, inode->i_state | flags, __ATOMIC_RELEASE);
-}
-
-/*
- * On the right list for the flags, or with a writer that files it when it is done?  An inode
- * with nothing but lazy timestamps is on a list of its own.  => i_lock is held
- */
-static bool is_accounted_for(const struct inode *inode, unsigned int flags)
-{
-	if (inode->i_state & (I_SYNC | I_FREEING))
-		return true;
-	return inode->i_listed &&
-	       (inode->i_state & I_DIRTY || !(flags & I_DIRTY) || inode->i_taken);
-}
-
-/*
- * A flag that others see set means that a sync will find the inode: so the flags of a clean
- * inode are set in the same step that lists it.
- */
-void inode_mark_dirty(struct inode *inode, unsigned int flags)
-{
-	struct wb_ctx *wb;
-	bool done;
-
-	if (likely((__atomic_load_n(&inode->i_state, __ATOMIC_ACQUIRE) & flags) == flags))
-		return;
-	wb_bind_inode(inode);
-	env_mutex_lock(&inode->i_lock);
-	wb = inode->i_wb;
-	done = is_accounted_for(inode, flags);
-	if (done)
-		state_add(inode, flags);
-	env_mutex_unlock(&inode->i_lock);
-	if (done)
-		return;
-	while (!done) {
-		env_mutex_lock(&wb->list_lock);
-		env_mutex_lock(&inode->i_lock);
-		done = is_accounted_for(inode, flags);
-		if (!done && inode->i_wb == wb && wb->state == WB_LIVE) {
-			inode->dirtied_when = env_clock_ns();
-			list_file(wb, inode, flags & I_DIRTY ? &wb->b_dirty : &wb->b_dirty_time);
-			done = true;
-		}
-		if (done)
-			state_add(inode, flags);
-		env_mutex_unlock(&wb->list_lock);
-		wb = inode->i_wb;
-		env_mutex_unlock(&inode->i_lock);
-	}
-	wb_arm_timer(wb);
-}
-
-/* Refill b_io: what needs another slice, then what was dirtied by the cutoff, oldest first. */
-static void queue_expired(struct wb_ctx *wb, struct list_head *list, uint64_t cutoff)
-{
-	while (!list_empty(list)) {
-		struct inode *inode = list_first_entry(list, struct inode, i_io_list);
-
-		if (inode->dirtied_when > cutoff)
-			break;
-		env_mutex_lock(&inode->i_lock);
-		inode->i_taken = true;
-		env_mutex_unlock(&inode->i_lock);
-		list_move_tail(&inode->i_io_list, &wb->b_io);
-	}
-}
-
-static void queue_io(struct wb_ctx *wb, const struct wb_work *work)
-{
-	uint64_t now = env_clock_ns();
-	uint64_t lazy = now > LAZY_TIME_NS ? now - LAZY_TIME_NS : 0;
-
-	list_splice_tail_init(&wb->b_more_io, &wb->b_io);
-	queue_expired(wb, &wb->b_dirty, work->cutoff);
-	/* Timestamps alone wait half a day, or for a sync. */
-	queue_expired(wb, &wb->b_dirty_time, work->for_sync ? work->cutoff : lazy);
-}
-
-/* ---- bandwidth (W53) ---------------------------------------------------------------- */
-
-static void wb_update_bandwidth(struct wb_ctx *wb, uint64_t now)
-{
-	uint64_t elapsed = now - wb->bw_stamp;
-	uint64_t written = counter_read(&wb->written);
-	uint64_t pages = written - wb->bw_written;
-	uint64_t old = wb->write_bandwidth;
-	uint64_t avg = wb->avg_bandwidth;
-	uint64_t bw;
-
-	if (elapsed < BANDWIDTH_INTERVAL_NS)
-		return;
-	if (elapsed > BANDWIDTH_PERIOD_NS) {
-		bw = (uint64_t)((__uint128_t)pages * NS_PER_SECOND / elapsed);
-		avg = bw;
-	} else {
-		bw = (uint64_t)(((__uint128_t)pages * NS_PER_SECOND +
-				 (__uint128_t)old * (BANDWIDTH_PERIOD_NS - elapsed)) /
-				BANDWIDTH_PERIOD_NS);
-		if (avg > old && old >= bw)
-			avg -= (avg - old) / 8;
-		if (avg < old && old <= bw)
-			avg += (old - avg) / 8;
-	}
-	__atomic_store_n(&wb->write_bandwidth, bw ? bw : 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&wb->avg_bandwidth, avg ? avg : 1, __ATOMIC_RELAXED);
-	wb->bw_stamp = now;
-	wb->bw_written = written;
-}
-
-/* Only time in which the context wrote counts: a new window starts with the first slice. */
-static void bandwidth_window_start(struct wb_ctx *wb)
-{
-	uint64_t now = env_clock_ns();
-
-	if (now - wb->bw_stamp > NS_PER_SECOND) {
-		wb->bw_stamp = now;
-		wb->bw_written = counter_read(&wb->written);
-	}
-}
+/* How soon a retiring context looks again for what it could not move. */
+#define RETIRE_PAUSE_NS 500000ull
 
 /* ---- one inode (K10..K13) ----------------------------------------------------------- */
 
 static int64_t slice_pages(const struct wb_ctx *wb, const struct wb_work *work)
 {
 	const struct page_cache *cache = wb->bdi->cache;
-	uint64_t chunk = MIN_SLICE_BYTES >> cache->page_shift;
+	uint64_t chunk = bdi_tuned(wb->bdi, min_slice) >> cache->page_shift;
 	uint64_t pages;
 
 	if (work->sync_mode == WB_SYNC_ALL || work->tagged)
 		return INT64_MAX;
 	pages = counter_read(&wb->avg_bandwidth) / 2;
-	if (pages > cache->dirty_thresh / 8)
-		pages = cache->dirty_thresh / 8;
+	if (pages > counter_read(&cache->dirty_thresh) / 8)
+		pages = counter_read(&cache->dirty_thresh) / 8;
 	if (pages > (uint64_t)work->nr_pages)
 		pages = (uint64_t)work->nr_pages;
 	return (int64_t)((pages + chunk) / chunk * chunk);
@@ -207,9 +46,10 @@ static int inode_write(struct inode *inode, struct writeback_control *wbc)
 	env_mutex_lock(&inode->i_lock);
 	dirty = inode->i_state & (I_DIRTY | I_DIRTY_TIME);
 	__atomic_store_n(&inode->i_state, inode->i_state & ~dirty, __ATOMIC_RELEASE);
+	env_switch_point_at("inode: flags cleared");
 	/* Whoever tags a folio after this look sees the flag cleared, and sets it. */
 	if (mapping_has_dirty_tag(mapping))
-		state_add(inode, I_DIRTY_PAGES);
+		inode_state_add(inode, I_DIRTY_PAGES);
 	env_mutex_unlock(&inode->i_lock);
 	/* Written for another reason, lazy timestamps go along (K12). */
 	if (dirty & ~(uint32_t)I_DIRTY_PAGES && inode->i_sb->s_op->write_inode) {
@@ -226,25 +66,54 @@ static void inode_refile(struct wb_ctx *wb, struct inode *inode, const struct wb
 {
 	uint64_t now = env_clock_ns();
 
-	if (inode->i_state & I_FREEING) {
-		wb_list_unfile(wb, inode);
-		return;
-	}
-	if (inode->i_state & I_DIRTY && (wbc->sync_mode == WB_SYNC_ALL || wbc->tagged_writepages))
-		inode->dirtied_when = now; /* not picked again by the same sync */
 	if (wbc->pages_skipped)
-		list_redirty(wb, inode, now);
+		wb_list_redirty(wb, inode, now);
 	else if (inode->i_state & I_DIRTY_PAGES)
 		if (wbc->nr_to_write <= 0 && inode->dirtied_when <= work->cutoff)
-			list_file(wb, inode, &wb->b_more_io);
+			wb_list_file(wb, inode, WB_B_MORE_IO);
 		else
-			list_redirty(wb, inode, now);
+			wb_list_redirty(wb, inode, now);
 	else if (inode->i_state & I_DIRTY)
-		list_redirty(wb, inode, now);
+		wb_list_redirty(wb, inode, now);
 	else if (inode->i_state & I_DIRTY_TIME)
-		list_file(wb, inode, &wb->b_dirty_time);
+		wb_list_file(wb, inode, WB_B_DIRTY_TIME);
 	else
 		wb_list_unfile(wb, inode);
+}
+
+/*
+ * The end of a slice: file the inode here, or in `to` if that is where it goes from now on,
+ * which postpones nothing (W30).  => i_lock and the list locks are held
+ */
+static void slice_end(struct wb_ctx *wb, struct wb_ctx *to, struct inode *inode,
+		      const struct wb_work *work, const struct writeback_control *wbc)
+{
+	unsigned int flags = inode->i_state;
+
+	if (flags & I_DIRTY && (wbc->sync_mode == WB_SYNC_ALL || wbc->tagged_writepages))
+		inode->dirtied_when = env_clock_ns(); /* not picked again by the same sync */
+	if (flags & I_FREEING) {
+		wb_list_unfile(wb, inode);
+	} else if (to && (flags & (I_DIRTY | I_DIRTY_TIME) || wb->state != WB_LIVE)) {
+		wb_list_unfile(wb, inode);
+		wb_rebind(inode, wb, to);
+		if (flags & (I_DIRTY | I_DIRTY_TIME))
+			wb_list_file_in_order(to, inode);
+	} else {
+		inode_refile(wb, inode, work, wbc);
+	}
+	__atomic_store_n(&inode->i_state, inode->i_state & ~(uint32_t)I_SYNC, __ATOMIC_RELEASE);
+}
+
+static void slice_account(struct wb_ctx *wb, uint64_t start, int64_t pages)
+{
+	uint64_t end = env_clock_ns();
+
+	counter_add(&wb->stats.slices, 1);
+	counter_add(&wb->stats.slice_pages, pages > 0 ? (uint64_t)pages : 0);
+	counter_add(&wb->stats.busy_ns, end - start);
+	env_trace_span(ENV_TRACK_CONTEXT, wb->index, "slice", start, end, (uint64_t)pages);
+	wb_bandwidth_update(wb, end);
 }
 
 /*
@@ -265,26 +134,27 @@ static bool write_slice(struct wb_ctx *wb, struct inode *inode, struct wb_work *
 		.for_background = work->for_background,
 	};
 	uint64_t start = env_clock_ns();
+	struct wb_ctx *to;
 	bool progress;
 
 	env_mutex_unlock(&wb->list_lock);
 	inode_write(inode, &wbc);
-	counter_add(&wb->stats.slices, 1);
-	counter_add(&wb->stats.busy_ns, env_clock_ns() - start);
-	wb_update_bandwidth(wb, env_clock_ns());
-	env_mutex_lock(&wb->list_lock);
+	to = wb_refile_lock(wb, inode);
+	slice_account(wb, start, slice - wbc.nr_to_write);
 	env_mutex_lock(&inode->i_lock);
-	inode_refile(wb, inode, work, &wbc);
+	slice_end(wb, to, inode, work, &wbc);
 	progress = wbc.nr_to_write < slice || !(inode->i_state & (I_DIRTY | I_DIRTY_TIME));
-	__atomic_store_n(&inode->i_state, inode->i_state & ~(uint32_t)I_SYNC, __ATOMIC_RELEASE);
 	env_mutex_unlock(&inode->i_lock);
-	/* From here on the inode may be gone. */
+	/* From here on the inode may be gone; who waits for that takes a list lock we hold. */
 	env_waitq_wake(&sb->s_inode_wait);
+	if (to)
+		wb_refile_unlock(wb, to);
 	if (work->nr_pages != INT64_MAX)
 		work->nr_pages -= slice - wbc.nr_to_write;
 	return progress;
 }
 
+/* => list_lock is held, dropped meanwhile */
 static void wait_for_other_writer(struct wb_ctx *wb, struct inode *inode)
 {
 	struct super_block *sb = inode->i_sb;
@@ -300,46 +170,27 @@ static void wait_for_other_writer(struct wb_ctx *wb, struct inode *inode)
 	}
 }
 
-/* Claim the inode: I_SYNC set, or false if it has been dealt with.  => list_lock held */
+/*
+ * Claim the inode: I_SYNC set, or false if it has been dealt with.  While it is written it
+ * waits on b_more_io, out of the way of other workers.  => list_lock held
+ */
 static bool inode_claim(struct wb_ctx *wb, struct inode *inode, const struct wb_work *work)
 {
 	bool claimed = false;
 
 	env_mutex_lock(&inode->i_lock);
 	if (inode->i_state & (I_NEW | I_FREEING) || (work->sb && inode->i_sb != work->sb)) {
-		list_redirty(wb, inode, env_clock_ns());
-	} else if (inode->i_state & I_SYNC) {
-		if (work->sync_mode == WB_SYNC_NONE) {
-			list_file(wb, inode, &wb->b_more_io);
-		} else {
-			env_mutex_unlock(&inode->i_lock);
-			wait_for_other_writer(wb, inode);
-			return false;
-		}
+		wb_list_redirty(wb, inode, env_clock_ns());
 	} else {
-		state_add(inode, I_SYNC);
-		claimed = true;
+		claimed = !(inode->i_state & I_SYNC);
+		inode_state_add(inode, I_SYNC);
+		wb_list_file(wb, inode, WB_B_MORE_IO);
 	}
 	env_mutex_unlock(&inode->i_lock);
 	return claimed;
 }
 
 /* ---- works -------------------------------------------------------------------------- */
-
-bool wb_over_background(const struct wb_ctx *wb)
-{
-	const struct page_cache *cache = wb->bdi->cache;
-	uint64_t nr_dirty = counter_read(&cache->nr_dirty);
-
-	if (nr_dirty > cache->background_thresh)
-		return true;
-	/*
-	 * Writers are being throttled for what others have in flight, while nothing of this
-	 * context is: without it they would sleep for pages that nobody writes (M125).
-	 */
-	return nr_dirty + counter_read(&cache->nr_writeback) > dirty_freerun(cache) &&
-	       counter_read(&wb->reclaimable) && !counter_read(&wb->writeback);
-}
 
 static bool works_pending(struct wb_ctx *wb)
 {
@@ -356,48 +207,102 @@ static bool work_is_over(struct wb_ctx *wb, const struct wb_work *work)
 {
 	if (work->nr_pages <= 0)
 		return true;
-	if ((work->for_background || work->for_periodic) && works_pending(wb))
+	if ((work->for_background || work->for_periodic) &&
+	    (works_pending(wb) || wb_state(wb) != WB_LIVE))
 		return true;
 	if (__atomic_load_n(&wb->stop, __ATOMIC_ACQUIRE) && work->sync_mode == WB_SYNC_NONE)
 		return true;
 	return work->for_background && !wb_over_background(wb);
 }
 
-static void wb_writeback(struct wb_ctx *wb, struct wb_work *work)
+static void call_helpers(struct wb_ctx *wb)
 {
-	bandwidth_window_start(wb);
-	/*
-	 * What is dirty when the work starts (K8), so that a constant dirtier cannot make it
-	 * endless (K14).  Not when it was asked for: a slice that ends in between renews the
-	 * inode's time.
-	 */
-	if (!work->for_periodic)
-		work->cutoff = env_clock_ns();
-	env_mutex_lock(&wb->list_lock);
+	if (__atomic_load_n(&wb->nr_helpers, __ATOMIC_RELAXED))
+		env_waitq_wake(&wb->help_wake);
+}
+
+/*
+ * One slice for each inode of a round, round after round, until the work is done; a helper
+ * leaves waiting to the first worker.  => list_lock is held, dropped meanwhile
+ */
+static void write_rounds(struct wb_ctx *wb, struct wb_work *work, bool helper)
+{
 	while (!work_is_over(wb, work)) {
-		bool refilled = list_empty(&wb->b_io);
+		bool refilled = wb_list_first(wb, WB_B_IO) == NULL;
 		bool progress = false;
+		struct inode *inode;
 
 		if (work->for_background)
 			work->cutoff = env_clock_ns();
-		if (refilled)
-			queue_io(wb, work);
-		/* One slice for each inode of this round. */
-		while (!list_empty(&wb->b_io) && !work_is_over(wb, work)) {
-			struct inode *inode = list_first_entry(&wb->b_io, struct inode, i_io_list);
-
+		/* One inode is for this worker itself. */
+		if (refilled && wb_list_queue_io(wb, work) > 1)
+			call_helpers(wb);
+		while ((inode = wb_list_first(wb, WB_B_IO)) != NULL && !work_is_over(wb, work))
 			if (inode_claim(wb, inode, work))
 				progress |= write_slice(wb, inode, work);
-		}
 		if (progress || !refilled)
 			continue;
-		if (list_empty(&wb->b_more_io))
+		inode = wb_list_first(wb, WB_B_MORE_IO);
+		if (!inode || helper)
 			break;
 		/* Another writer has them all: wait for one to end. */
-		wait_for_other_writer(wb,
-				      list_first_entry(&wb->b_more_io, struct inode, i_io_list));
+		wait_for_other_writer(wb, inode);
 	}
+}
+
+/* => list_lock is held, dropped meanwhile */
+static void wait_for_helpers(struct wb_ctx *wb)
+{
+	while (wb->nr_helping) {
+		uint32_t key = env_waitq_prepare(&wb->help_done);
+
+		env_mutex_unlock(&wb->list_lock);
+		env_waitq_wait(&wb->help_done, key, ENV_FOREVER);
+		env_mutex_lock(&wb->list_lock);
+	}
+}
+
+static void wb_writeback(struct wb_ctx *wb, struct wb_work *work)
+{
+	wb_bandwidth_begin(wb);
+	env_mutex_lock(&wb->list_lock);
+	/*
+	 * What is dirty when the work starts (K8), so that a constant dirtier cannot make it
+	 * endless (K14).  Not when it was asked for: a slice that ends in between renews the
+	 * inode's time.  No slice is being written now: nobody helps before there is a work.
+	 */
+	if (!work->for_periodic)
+		work->cutoff = env_clock_ns();
+	wb->current = work;
+	write_rounds(wb, work, false);
+	wb->current = NULL;
+	wait_for_helpers(wb);
 	env_mutex_unlock(&wb->list_lock);
+	wb_bandwidth_end(wb);
+}
+
+void wb_helper_main(void *arg)
+{
+	struct wb_helper *helper = arg;
+	struct wb_ctx *wb = helper->wb;
+
+	for (;;) {
+		uint32_t key = env_waitq_prepare(&wb->help_wake);
+
+		if (__atomic_load_n(&helper->stop, __ATOMIC_SEQ_CST)) {
+			env_waitq_cancel(&wb->help_wake);
+			return;
+		}
+		env_mutex_lock(&wb->list_lock);
+		if (wb->current) {
+			wb->nr_helping++;
+			write_rounds(wb, wb->current, true);
+			if (--wb->nr_helping == 0)
+				env_waitq_wake(&wb->help_done);
+		}
+		env_mutex_unlock(&wb->list_lock);
+		env_waitq_wait(&wb->help_wake, key, ENV_FOREVER);
+	}
 }
 
 void wb_wake(struct wb_ctx *wb)
@@ -405,12 +310,24 @@ void wb_wake(struct wb_ctx *wb)
 	env_waitq_wake(&wb->wake);
 }
 
-void wb_queue_work(struct wb_ctx *wb, struct wb_work *work)
+void wb_start_background(struct wb_ctx *wb)
 {
+	if (!__atomic_exchange_n(&wb->start_background, true, __ATOMIC_SEQ_CST))
+		wb_wake(wb);
+}
+
+bool wb_queue_work(struct wb_ctx *wb, struct wb_work *work)
+{
+	bool taken;
+
 	env_mutex_lock(&wb->work_lock);
-	list_add_tail(&work->link, &wb->works);
+	taken = !wb->closed && wb_state(wb) != WB_IDLE;
+	if (taken)
+		list_add_tail(&work->link, &wb->works);
 	env_mutex_unlock(&wb->work_lock);
-	wb_wake(wb);
+	if (taken)
+		wb_wake(wb);
+	return taken;
 }
 
 static struct wb_work *take_work(struct wb_ctx *wb)
@@ -431,11 +348,16 @@ static void do_explicit_works(struct wb_ctx *wb)
 	struct wb_work *work;
 
 	while ((work = take_work(wb)) != NULL) {
-		bool auto_free = work->auto_free;
+		uint64_t start = env_clock_ns();
+		uint64_t before = counter_read(&wb->stats.slice_pages);
 
 		wb_writeback(wb, work);
 		counter_add(&wb->stats.works, 1);
-		if (auto_free)
+		env_trace_span(ENV_TRACK_CONTEXT, wb->index, "work", start, env_clock_ns(),
+			       counter_read(&wb->stats.slice_pages) - before);
+		if (wb_pass_on(wb, work))
+			continue;
+		if (work->auto_free)
 			env_free(work);
 		else
 			env_complete(&work->done);
@@ -502,6 +424,58 @@ static void do_background(struct wb_ctx *wb)
 		wb_writeback(wb, &work);
 }
 
+/* ---- the end of a context ----------------------------------------------------------- */
+
+/* Is nothing left of a retiring context (W33)?  Then it is IDLE. */
+static bool become_idle(struct wb_ctx *wb)
+{
+	bool idle;
+
+	env_mutex_lock(&wb->list_lock);
+	env_mutex_lock(&wb->work_lock);
+	idle = !wb->nr_listed && list_empty(&wb->works) && !counter_read(&wb->reclaimable) &&
+	       !counter_read(&wb->writeback);
+	if (idle) {
+		__atomic_store_n(&wb->state, WB_IDLE, __ATOMIC_RELEASE);
+		__atomic_store_n(&wb->timer_ns, 0, __ATOMIC_SEQ_CST);
+	}
+	env_mutex_unlock(&wb->work_lock);
+	env_mutex_unlock(&wb->list_lock);
+	if (idle)
+		env_waitq_wake(&wb->bdi->idle_wait);
+	return idle;
+}
+
+/*
+ * Give everything away.  What cannot go now - somebody is about to dirty it, a sync runs -
+ * is looked at again when there is a work to do or after a pause.
+ */
+static void retire(struct wb_ctx *wb)
+{
+	uint32_t key = env_waitq_prepare(&wb->wake);
+
+	wb_move_all(wb);
+	if (works_pending(wb) || become_idle(wb))
+		env_waitq_cancel(&wb->wake);
+	else
+		env_waitq_wait(&wb->wake, key, RETIRE_PAUSE_NS);
+}
+
+/* No work is taken any more, unless there is one. */
+static bool close_context(struct wb_ctx *wb)
+{
+	env_mutex_lock(&wb->work_lock);
+	wb->closed = list_empty(&wb->works);
+	env_mutex_unlock(&wb->work_lock);
+	return wb->closed;
+}
+
+static bool has_to_do(struct wb_ctx *wb, uint64_t now, uint64_t due)
+{
+	return works_pending(wb) || (due && due <= now) || wb_state(wb) == WB_RETIRING ||
+	       __atomic_load_n(&wb->start_background, __ATOMIC_SEQ_CST);
+}
+
 void wb_thread_main(void *arg)
 {
 	struct wb_ctx *wb = arg;
@@ -511,17 +485,21 @@ void wb_thread_main(void *arg)
 		uint64_t due = __atomic_load_n(&wb->timer_ns, __ATOMIC_RELAXED);
 		uint64_t now = due ? env_clock_ns() : 0;
 
-		if (works_pending(wb) || (due && due <= now) ||
-		    __atomic_load_n(&wb->start_background, __ATOMIC_SEQ_CST)) {
+		if (has_to_do(wb, now, due)) {
 			env_waitq_cancel(&wb->wake);
 		} else if (__atomic_load_n(&wb->stop, __ATOMIC_SEQ_CST)) {
 			env_waitq_cancel(&wb->wake);
-			return;
+			if (close_context(wb))
+				return;
 		} else {
 			env_waitq_wait(&wb->wake, key, due ? due - now : ENV_FOREVER);
 			continue;
 		}
 		do_explicit_works(wb);
+		if (wb_state(wb) == WB_RETIRING) {
+			retire(wb);
+			continue;
+		}
 		do_periodic(wb);
 		do_background(wb);
 	}
@@ -533,10 +511,13 @@ void wb_queue_completion(struct inode *inode, struct wb_completion *work)
 {
 	struct wb_ctx *wb = __atomic_load_n(&inode->i_wb, __ATOMIC_ACQUIRE);
 
+	if (bdi_tuned(wb->bdi, single_completion_queue))
+		wb = wb->bdi->slots[0];
 	work->next = NULL;
 	env_mutex_lock(&wb->completion_lock);
 	*wb->completion_tail = work;
 	wb->completion_tail = &work->next;
+	__atomic_store_n(&wb->completion_length, wb->completion_length + 1, __ATOMIC_RELAXED);
 	/* Inside: once the work is done the context may be destroyed. */
 	env_waitq_wake(&wb->completion_wake);
 	env_mutex_unlock(&wb->completion_lock);
@@ -554,6 +535,27 @@ static struct wb_completion *take_completions(struct wb_ctx *wb)
 	return first;
 }
 
+/* The works may be gone once they have run. */
+static void run_completions(struct wb_ctx *wb, struct wb_completion *work)
+{
+	uint64_t start = env_clock_ns();
+	uint64_t nr = 0;
+
+	while (work) {
+		struct wb_completion *next = work->next;
+
+		counter_add(&wb->stats.completions, 1);
+		work->fn(work);
+		work = next;
+		nr++;
+	}
+	counter_add(&wb->stats.completion_ns, env_clock_ns() - start);
+	env_mutex_lock(&wb->completion_lock);
+	__atomic_store_n(&wb->completion_length, wb->completion_length - nr, __ATOMIC_RELAXED);
+	env_mutex_unlock(&wb->completion_lock);
+	env_trace_span(ENV_TRACK_CONTEXT, wb->index, "completion", start, env_clock_ns(), nr);
+}
+
 void wb_completion_main(void *arg)
 {
 	struct wb_ctx *wb = arg;
@@ -562,21 +564,14 @@ void wb_completion_main(void *arg)
 		uint32_t key = env_waitq_prepare(&wb->completion_wake);
 		struct wb_completion *work = take_completions(wb);
 
-		if (!work) {
-			if (__atomic_load_n(&wb->stop, __ATOMIC_SEQ_CST)) {
-				env_waitq_cancel(&wb->completion_wake);
-				return;
-			}
+		if (work) {
+			env_waitq_cancel(&wb->completion_wake);
+			run_completions(wb, work);
+		} else if (__atomic_load_n(&wb->stop, __ATOMIC_SEQ_CST)) {
+			env_waitq_cancel(&wb->completion_wake);
+			return;
+		} else {
 			env_waitq_wait(&wb->completion_wake, key, ENV_FOREVER);
-			continue;
-		}
-		env_waitq_cancel(&wb->completion_wake);
-		while (work) {
-			struct wb_completion *next = work->next;
-
-			counter_add(&wb->stats.completions, 1);
-			work->fn(work);
-			work = next;
 		}
 	}
 }

@@ -5,6 +5,8 @@
  * A pass visits dirty folios by rising index.  WB_SYNC_ALL first tags what is dirty now, so
  * that later dirtying cannot make it endless.
  */
+#include <iomap/cost.h>
+
 #include "folio/internal.h"
 
 /* How long an integrity pass waits before it asks a back end again that had no memory (K17). */
@@ -54,6 +56,7 @@ static bool pass_claim(struct address_space *mapping, const struct writeback_con
 	}
 	if (!folio_clear_dirty_for_io(folio))
 		goto skip;
+	env_charge(ENV_COST_FLUSH_FOLIO, 1);
 	return true;
 skip:
 	folio_unlock(folio);

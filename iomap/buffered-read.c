@@ -6,6 +6,8 @@
  * of neighbouring folios, are one request.  A folio's state holds a bias while its runs are
  * being submitted, so that an early completion cannot end the read (C14, L38).
  */
+#include <iomap/cost.h>
+
 #include "iomap/internal.h"
 
 /* A request never has more pieces than this; longer ones are several requests. */
@@ -58,8 +60,10 @@ static void finish_folio_read(struct inode *inode, struct folio *folio, uint64_t
 		uptodate = finished && ifs_is_fully_uptodate(inode, folio, ifs);
 		env_mutex_unlock(&ifs->lock);
 	}
-	if (finished)
-		folio_end_read(folio, uptodate);
+	if (!finished)
+		return;
+	env_charge(ENV_COST_END_FOLIO, 1);
+	folio_end_read(folio, uptodate);
 }
 
 static void read_end_io(struct bio *bio)
@@ -84,6 +88,7 @@ static void read_submit(struct read_ctx *ctx)
 	if (!io)
 		return;
 	ctx->io = NULL;
+	env_charge(ENV_COST_REQUEST, 1);
 	bio_submit(&io->bio);
 }
 

@@ -5,6 +5,7 @@
  * The hit path - an uptodate, dirty folio - is the index walk, one atomic step to get the folio
  * and its lock, the copy, a look at the dirty bits, one atomic step to give it back.
  */
+#include "folio/charge.h"
 #include "folio/copy.h"
 #include "iomap/internal.h"
 
@@ -58,8 +59,10 @@ static int read_sync(const struct iomap_iter *iter, const struct iomap_write_ops
 		return write_ops->read_folio_range(iter, folio, pos, len);
 	bio_init(&bio, src->bdev, BIO_READ, BIO_DATA, src->addr + (pos - src->offset));
 	err = bio_add(&bio, folio->data + (pos - folio_pos(folio)), len);
-	if (!err)
+	if (!err) {
+		env_charge(ENV_COST_REQUEST, 1);
 		err = bio_submit_wait(&bio);
+	}
 	bio_uninit(&bio);
 	return err;
 }
@@ -326,6 +329,8 @@ static int write_iter(struct iomap_iter *iter, struct iov_iter *from,
 		if (unlikely(iter->iomap.flags & IOMAP_F_STALE))
 			break;
 		copied = copy_in(from, folio->data + off, bytes);
+		if (unlikely(env_world != NULL))
+			charge_write(inode, folio, iter->pos, copied);
 		accepted = write_end(iter, write_ops, bytes, copied, folio);
 		limit = UINT64_MAX;
 		if (likely(accepted > 0)) {
@@ -373,6 +378,7 @@ ssize_t iomap_file_buffered_write(struct kiocb *iocb, struct iov_iter *from,
 	written = (ssize_t)(iter.pos - iocb->ki_pos);
 	if (!written)
 		return err;
+	env_charge(ENV_COST_WRITE_CALL, 1);
 	if (unlikely(iocb->ki_flags & IOCB_DONTCACHE) && !(iocb->ki_flags & IOCB_NOWAIT))
 		filemap_fdatawrite_range(&iter.inode->i_mapping, iocb->ki_pos, iter.pos - 1,
 					 WB_SYNC_NONE);

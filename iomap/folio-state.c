@@ -107,7 +107,7 @@ int iomap_init_folio(struct address_space *mapping, struct folio *folio)
 		return -ENOMEM;
 	memset(ifs, 0, size);
 	ifs->size = (uint32_t)size;
-	env_mutex_init(&ifs->lock, "block state");
+	env_spin_init(&ifs->lock, "block state");
 	folio->block_state = ifs;
 	return 0;
 }
@@ -276,7 +276,7 @@ void iomap_folio_dirtied(struct inode *inode, struct folio *folio, uint64_t off,
 	uint64_t bytes = ifs_set_range_dirty(inode, folio, off, len);
 
 	if (bytes)
-		page_cache_count_dirtied(folio->cache, bytes);
+		folio_count_dirtied(folio, bytes);
 	folio_mark_dirty(folio);
 }
 

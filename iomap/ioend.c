@@ -2,6 +2,8 @@
 /*
  * ioend.c - one write from the first piece to the end of its folios' writeback
  */
+#include <iomap/cost.h>
+
 #include "folio/ioend-size.h"
 #include "iomap/internal.h"
 
@@ -183,6 +185,7 @@ int iomap_ioend_submit(struct iomap_ioend *ioend, int error,
 	}
 	ioend->io_bio.end_io = ioend_end_io;
 	ioend->io_bio.private_data = (void *)done;
+	env_charge(ENV_COST_REQUEST, 1);
 	wb_account_request(ioend->io_inode, ioend->io_bio.len);
 	bio_submit(&ioend->io_bio);
 	return 0;

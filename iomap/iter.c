@@ -4,6 +4,8 @@
  *
  * Every successful begin is matched by one end, on every path (B11).
  */
+#include <iomap/cost.h>
+
 #include "iomap/internal.h"
 
 int iomap_iter_advance(struct iomap_iter *iter, uint64_t n)
@@ -86,6 +88,7 @@ int iomap_iter(struct iomap_iter *iter, const struct iomap_ops *ops)
 		iter->iomap.length = 0;
 		return ret;
 	}
+	env_charge(ENV_COST_MAP, 1);
 	if (unlikely(!map_is_usable(iter))) {
 		if (ops->iomap_end)
 			ops->iomap_end(iter->inode, iter->pos, 0, 0, iter->flags, &iter->iomap);

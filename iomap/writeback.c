@@ -10,6 +10,7 @@
  *	dirty:	   *     *           *
  *	runs:	<--------->	<--->
  */
+#include "folio/charge.h"
 #include "iomap/internal.h"
 
 /*
@@ -104,6 +105,8 @@ static int writeback_folio(struct iomap_writepage_ctx *wpc, struct folio *folio)
 	} else {
 		err = writeback_run(wpc, folio, folio_pos(folio), size, end_pos, &submitted);
 	}
+	if (unlikely(env_world != NULL))
+		charge_writeback(inode, folio, submitted);
 	if (err)
 		mapping_set_error(&inode->i_mapping, err);
 	if (ifs && submitted < size)

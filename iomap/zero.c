@@ -5,6 +5,7 @@
  * Holes and unwritten space read as zero already and are skipped, unless dirty data may lie
  * over unwritten space: that is written out first, and the map asked for again.
  */
+#include "folio/charge.h"
 #include "iomap/internal.h"
 
 /* Write out the rest of the range so that the map shows what is really there (G3). */
@@ -32,6 +33,8 @@ static int zero_iter(struct iomap_iter *iter, bool *did_zero,
 		if (iter->iomap.flags & IOMAP_F_STALE)
 			return 0;
 		memset(folio->data + off, 0, bytes);
+		if (unlikely(env_world != NULL))
+			charge_write(iter->inode, folio, iter->pos, bytes);
 		if (iomap_write_end(iter, write_ops, bytes, bytes, folio) != bytes)
 			return -EIO;
 		if (did_zero)

@@ -255,15 +255,16 @@ Test(env_lockdep, foreign_lock_takes_part, .init = setup)
 {
 	int folio = 0;
 
-	env_lockdep_acquire(&folio, "folio");
+	env_lockdep_wait(&folio, "folio");
+	env_lockdep_taken(&folio, "folio");
 	env_mutex_lock(&a);
 	env_mutex_unlock(&a);
 	env_lockdep_release(&folio);
 	env_mutex_lock(&a);
-	env_lockdep_try_acquire(&folio, "folio");
+	env_lockdep_taken(&folio, "folio");
 	env_lockdep_release(&folio);
 	cr_assert_not(env_lockdep_found());
-	env_lockdep_acquire(&folio, "folio");
+	env_lockdep_wait(&folio, "folio");
 	cr_assert(env_lockdep_found());
 	env_lockdep_release(&folio);
 	env_mutex_unlock(&a);
@@ -280,15 +281,22 @@ Test(env_lockdep, release_of_what_is_not_held_does_nothing, .init = setup)
 	cr_assert_not(env_lockdep_found());
 }
 
+static void take(const int *lock, const char *name)
+{
+	env_lockdep_wait(lock, name);
+	env_lockdep_taken(lock, name);
+}
+
 Test(env_lockdep, nothing_happens_if_not_installed)
 {
 	int folio = 0, page = 0;
 
 	env_lockdep_allow("other");
-	env_lockdep_acquire(&folio, "folio");
-	env_lockdep_acquire(&page, "page");
+	take(&folio, "folio");
+	take(&page, "page");
 	env_lockdep_release(&page);
-	env_lockdep_acquire(&page, "page");
-	env_lockdep_acquire(&folio, "folio");
+	env_lockdep_release(&folio);
+	take(&page, "page");
+	take(&folio, "folio");
 	cr_assert_not(env_lockdep_found());
 }

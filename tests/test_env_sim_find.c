@@ -12,6 +12,7 @@
 #include <string.h>
 #include <iomap/env.h>
 #include <iomap/sim.h>
+#include "env/lockdep.h"
 #include "env/rcu.h"
 
 #define MSEC 1000000ull
@@ -342,7 +343,7 @@ Test(env_sim_find, task_that_was_not_joined, .init = setup)
 Test(env_sim_find, task_that_is_left_sleeping, .init = setup)
 {
 	expect(ENV_SIM_LEAK, leave_sleeping);
-	expect_text("task 2 \"sleeper\" waits for its sleep to end\n");
+	expect_text("task 2 \"sleeper\" waits for its sleep to end; for 0.001000000 s\n");
 	expect_text("    sleep_for_ever+0x");
 }
 
@@ -414,6 +415,215 @@ Test(env_sim_find, next_run_starts_anew, .init = setup)
 	expect(ENV_SIM_DEADLOCK, take_twice);
 	expect(ENV_SIM_NONE, mutex_locked);
 	cr_assert_str_empty(result.text);
+}
+
+/* ---- classes that nest in themselves ---- */
+
+static struct env_mutex twins[2];
+
+static void nest_twins(void *arg)
+{
+	(void)arg;
+	for (unsigned int i = 0; i < 2; i++)
+		env_mutex_init(&twins[i], "twin");
+	nest(&twins[0], &twins[1]);
+}
+
+static void nest_allowed_twins(void *arg)
+{
+	env_lockdep_allow("twin");
+	nest_twins(arg);
+}
+
+Test(env_sim_find, two_locks_of_one_class, .init = setup)
+{
+	static const char *const may_nest[] = {"twin", NULL};
+
+	expect(ENV_SIM_LOCK_ORDER, nest_twins);
+	expect_text("sim: lock order inversion: \"twin\" while another \"twin\" is held\n");
+	expect(ENV_SIM_NONE, nest_allowed_twins);
+	config.may_nest = may_nest;
+	expect(ENV_SIM_NONE, nest_twins);
+}
+
+/* ---- locks that are not env.h's ---- */
+
+struct bit {
+	uint32_t word;
+	const char *name;
+};
+
+static struct bit x, y;
+
+static void bit_lock(struct bit *bit)
+{
+	env_lockdep_wait(bit, bit->name);
+	while (__atomic_exchange_n(&bit->word, 1, __ATOMIC_ACQUIRE))
+		env_futex_wait(&bit->word, 1, ENV_FOREVER);
+	env_lockdep_taken(bit, bit->name);
+}
+
+static void bit_unlock(struct bit *bit)
+{
+	env_lockdep_release(bit);
+	__atomic_store_n(&bit->word, 0, __ATOMIC_RELEASE);
+	env_futex_wake(&bit->word, UINT32_MAX);
+}
+
+static void bits_init(void)
+{
+	locks_init();
+	x = (struct bit){.name = "X"};
+	y = (struct bit){.name = "Y"};
+}
+
+static void bit_against_mutex(void *arg)
+{
+	(void)arg;
+	bits_init();
+	bit_lock(&x);
+	nest(&a, &b);
+	bit_unlock(&x);
+	env_mutex_lock(&b);
+	bit_lock(&x);
+	bit_unlock(&x);
+	env_mutex_unlock(&b);
+}
+
+Test(env_sim_find, order_of_a_bit_lock_and_a_mutex, .init = setup)
+{
+	expect(ENV_SIM_LOCK_ORDER, bit_against_mutex);
+	expect_text("now \"B\" -> \"X\"\n");
+}
+
+static void want_bit(void *arg)
+{
+	(void)arg;
+	env_mutex_lock(&a);
+	env_sleep_ns(MSEC);
+	bit_lock(&x);
+	bit_unlock(&x);
+	env_mutex_unlock(&a);
+}
+
+static void circle_through_a_bit(void *arg)
+{
+	struct env_thread *thread, *ticker;
+
+	bits_init();
+	env_thread_create(&ticker, "ticker", tick, arg);
+	env_thread_create(&thread, "other", want_bit, NULL);
+	bit_lock(&x);
+	env_sleep_ns(2 * MSEC);
+	env_mutex_lock(&a);
+	env_thread_join(thread);
+}
+
+/* It is found at once, though a timer goes on. */
+Test(env_sim_find, deadlock_through_a_bit_lock, .init = setup)
+{
+	config.check_order = false;
+	expect(ENV_SIM_DEADLOCK, circle_through_a_bit);
+	expect_text(
+		"task 3 \"other\" waits for the lock \"X\", held by task 1 \"main\"; holds \"A\"");
+	expect_text(
+		"task 1 \"main\" waits for the mutex \"A\", held by task 3 \"other\"; holds \"X\"");
+}
+
+static void sleep_with_bit(void *arg)
+{
+	(void)arg;
+	bits_init();
+	bit_lock(&x);
+	env_sleep_ns(1);
+	bit_unlock(&x);
+}
+
+static void want_bit_in_section(void *arg)
+{
+	(void)arg;
+	bits_init();
+	env_rcu_read_lock();
+	bit_lock(&x);
+	bit_unlock(&x);
+	env_rcu_read_unlock();
+}
+
+static void end_with_bit(void *arg)
+{
+	(void)arg;
+	bits_init();
+	bit_lock(&x);
+}
+
+Test(env_sim_find, waits_with_and_for_a_bit_lock, .init = setup)
+{
+	static const char *const no_sleep[] = {"X", NULL};
+
+	expect(ENV_SIM_NONE, sleep_with_bit);
+	config.no_sleep = no_sleep;
+	expect(ENV_SIM_FORBIDDEN_WAIT, sleep_with_bit);
+	expect(ENV_SIM_FORBIDDEN_WAIT, want_bit_in_section);
+	expect(ENV_SIM_LEAK, end_with_bit);
+}
+
+static void contend_for_bit(void *arg)
+{
+	struct env_thread *thread;
+
+	(void)arg;
+	bits_init();
+	env_thread_create(&thread, "other", want_bit, NULL);
+	bit_lock(&x);
+	env_sleep_ns(3 * MSEC);
+	bit_unlock(&x);
+	env_thread_join(thread);
+}
+
+Test(env_sim_find, waits_for_a_bit_lock_are_counted, .init = setup)
+{
+	expect(ENV_SIM_NONE, contend_for_bit);
+	cr_assert_eq(result.nr_locks, 1);
+	cr_assert_str_eq(result.locks[0].name, "X");
+	cr_assert_eq(result.locks[0].waits, 1);
+	cr_assert_eq(result.locks[0].wait_ns, 2 * MSEC);
+}
+
+/* ---- stalls behind a timer ---- */
+
+static void stall_beside_a_timer(void *arg)
+{
+	struct env_thread *ticker;
+
+	locks_init();
+	env_thread_create(&ticker, "ticker", tick, arg);
+	wait_for_nobody(arg);
+}
+
+Test(env_sim_find, time_limit_says_who_waits_how_long_for_what, .init = setup)
+{
+	config.max_ns = 100 * MSEC;
+	expect(ENV_SIM_TIME_LIMIT, stall_beside_a_timer);
+	expect_text(
+		"the program has not ended; task 1 \"main\" waits longest, for 0.101000000 s\n");
+	expect_text("task 1 \"main\" waits for a word to change from 2; for 0.101000000 s\n");
+	expect_text("task 2 \"ticker\" waits for its sleep to end");
+}
+
+static void lose_beside_a_timer(void *arg)
+{
+	struct env_thread *ticker;
+
+	locks_init();
+	env_thread_create(&ticker, "ticker", tick, arg);
+	never_woken(arg);
+}
+
+Test(env_sim_find, lost_wakeup_behind_a_timer, .init = setup)
+{
+	config.max_ns = 100 * MSEC;
+	expect(ENV_SIM_LOST_WAKEUP, lose_beside_a_timer);
+	expect_text(" waits for a word to change from 0, and it has; for 1.102000000 s\n");
 }
 
 /* ---- a planted race in a small queue ---- */

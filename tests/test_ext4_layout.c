@@ -90,6 +90,25 @@ Test(ext4_layout, a_last_group_without_room_is_not_used)
 	cr_assert_eq(layout.nr_blocks, 32768);
 }
 
+/* EX1, EX23: what a transaction writes is in the metadata of the first of 16 groups. */
+Test(ext4_layout, bitmaps_and_inodes_are_with_the_first_of_16_groups)
+{
+	struct ext4_layout layout;
+	uint64_t first = 16ull * 32768;
+
+	cr_assert_eq(ext4_layout_init(&layout, 8 * GIB, 4096), 0);
+	cr_assert_eq(ext4_layout_bitmap(&layout, 0), layout.backup_blocks);
+	cr_assert_eq(ext4_layout_bitmap(&layout, 15), layout.backup_blocks + 15);
+	cr_assert_eq(ext4_layout_inode_bitmap(&layout, 1), layout.backup_blocks + 17);
+	cr_assert_eq(ext4_layout_inode(&layout, 1), layout.backup_blocks + 32);
+	cr_assert_eq(ext4_layout_inode(&layout, 17), layout.backup_blocks + 33);
+	cr_assert_eq(ext4_layout_inode(&layout, 8193), layout.backup_blocks + 32 + 512);
+	cr_assert_eq(ext4_layout_bitmap(&layout, 16), first);
+	cr_assert_eq(ext4_layout_inode(&layout, 16 * 8192 + 1), first + 32);
+	cr_assert_eq(ext4_layout_descriptor(&layout, 63), 1);
+	cr_assert_eq(ext4_layout_descriptor(&layout, 0), 1);
+}
+
 Test(ext4_layout, a_small_device_is_refused)
 {
 	struct ext4_layout layout;

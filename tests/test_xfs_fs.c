@@ -676,7 +676,7 @@ Test(xfs_fs, fsync_writes_the_log_once)
 	count = count_fsync(file, true);
 	cr_assert_eq(count.ios[BIO_WRITE][BIO_DATA], 1);
 	cr_assert_eq(count.ios[BIO_WRITE][BIO_JOURNAL], 1);
-	cr_assert_eq(count.bytes[BIO_WRITE][BIO_JOURNAL], 1024);
+	cr_assert_gt(count.bytes[BIO_WRITE][BIO_JOURNAL], 1024, "creation, allocation, conversion");
 	cr_assert_eq(count.ios[BIO_FLUSH][BIO_JOURNAL], 1);
 	fs_close(file);
 	world_close();
@@ -697,6 +697,7 @@ Test(xfs_fs, overwrites_need_the_log_for_time_stamps_only)
 	cr_assert_eq(count.ios[BIO_WRITE][BIO_JOURNAL], 0);
 	count = count_fsync(file, false);
 	cr_assert_eq(count.ios[BIO_WRITE][BIO_JOURNAL], 1);
+	cr_assert_eq(count.bytes[BIO_WRITE][BIO_JOURNAL], 1024);
 	count = count_fsync(file, false);
 	cr_assert_eq(count.ios[BIO_WRITE][BIO_JOURNAL], 0);
 	fs_close(file);

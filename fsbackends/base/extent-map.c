@@ -574,9 +574,29 @@ static void chunk_join_small(struct extent_map *map, size_t i)
 		chunk_join_next(map, i);
 }
 
+static bool is_delayed(const struct extent *extent)
+{
+	return extent->state == EXTENT_DELAYED;
+}
+
+/* Count the records that go and those that come. */
+static void change_count(struct extent_map *map, const struct change *change)
+{
+	struct place at = change->place;
+
+	map->nr = map->nr - change->nr_old + change->list.nr;
+	for (size_t i = 0; i < change->nr_old; i++) {
+		if (at.slot == map->chunks[at.chunk]->nr)
+			at = (struct place){.chunk = at.chunk + 1};
+		map->nr_delayed -= is_delayed(&map->chunks[at.chunk]->records[at.slot++]);
+	}
+	for (size_t i = 0; i < change->list.nr; i++)
+		map->nr_delayed += is_delayed(&change->list.records[i]);
+}
+
 static void change_commit(struct extent_map *map, struct change *change)
 {
-	map->nr = map->nr - change->nr_old + change->list.nr;
+	change_count(map, change);
 	if (change->nr_chunks == 1 && change->nr_needed == 1)
 		change_in_place(map, change);
 	else
@@ -770,7 +790,7 @@ int extent_map_remove(struct extent_map *map, uint64_t file, uint64_t len, bool 
 bool extent_map_ok(const struct extent_map *map)
 {
 	const struct extent *before = NULL;
-	uint64_t nr = 0;
+	uint64_t nr = 0, nr_delayed = 0;
 
 	assert(map->nr_chunks <= map->max_chunks);
 	for (size_t c = 0; c < map->nr_chunks; c++) {
@@ -791,9 +811,11 @@ bool extent_map_ok(const struct extent_map *map)
 				assert(!extents_can_join(map, before, record));
 			}
 			before = record;
+			nr_delayed += is_delayed(record);
 		}
 		nr += chunk->nr;
 	}
 	assert(nr == map->nr);
+	assert(nr_delayed == map->nr_delayed);
 	return true;
 }

@@ -34,6 +34,7 @@ struct extent_map {
 	size_t nr_chunks;
 	size_t max_chunks;
 	uint64_t nr; /* records */
+	uint64_t nr_delayed; /* .. that are delayed */
 	uint64_t max_len; /* longest record (MAXEXT), real and delayed alike */
 	uint64_t max_unwritten; /* longest unwritten record */
 };

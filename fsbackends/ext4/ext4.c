@@ -9,6 +9,7 @@
 
 #define MIN_BLOCK_SIZE 512u
 #define MAX_BLOCK_SIZE 65536u
+#define NS_PER_S       1000000000ull
 /* Of the space for data, 1/50 but not more than this many blocks are for the tree blocks of
  * extents: an estimate that delayed data may not eat (EX3). */
 #define METADATA_SHARE	50u
@@ -21,6 +22,8 @@ static const struct fs_option options[] = {
 	{"goals", "0", "stream goals, 0: by CPUs and groups (EX15), up to 65536"},
 	{"small_file", "16", "blocks up to which a file is small (EX9), 0..65536"},
 	{"group_chunk", "512", "blocks that small files share (EX13), 1..8192"},
+	{"commit", "5", "seconds a transaction of the journal runs (EX23), 1..3600"},
+	{"bh", "off", "on: pay for buffer heads too (EX26); nothing else changes"},
 	{NULL, NULL, NULL},
 };
 
@@ -31,6 +34,8 @@ struct settings {
 	uint64_t goals;
 	uint64_t small_file;
 	uint64_t group_chunk;
+	uint64_t commit_s;
+	bool buffer_heads;
 };
 
 static int settings_parse(struct settings *settings, const char *text, char *error,
@@ -59,6 +64,11 @@ static int settings_parse(struct settings *settings, const char *text, char *err
 	if (!err)
 		err = fs_option_u64(self, text, "group_chunk", 1, 8192, &settings->group_chunk,
 				    error, error_size);
+	if (!err)
+		err = fs_option_u64(self, text, "commit", 1, 3600, &settings->commit_s, error,
+				    error_size);
+	if (!err)
+		err = fs_option_bool(self, text, "bh", &settings->buffer_heads, error, error_size);
 	return err;
 }
 
@@ -139,8 +149,25 @@ static int space_init(struct ext4_fs *fs, const struct settings *settings, unsig
 	if (for_metadata > METADATA_BLOCKS)
 		for_metadata = METADATA_BLOCKS;
 	fs->total -= for_metadata;
+	fs->nr_tree_free = for_metadata;
 	fs->nr_free = fs->total;
 	return 0;
+}
+
+static int journal_init(struct ext4_fs *fs, struct block_device *dev, uint64_t interval_ns)
+{
+	const struct ext4_layout *layout = &fs->layout;
+	int err = ext4_journal_init(&fs->journal, dev, layout->block_size, layout->journal_start,
+				    layout->journal_blocks, interval_ns);
+
+	if (err)
+		return err;
+	/* What is set aside for tree blocks is all of them. */
+	err = ext4_journal_set_release(&fs->journal, (uint32_t)fs->nr_tree_free + 1,
+				       ext4_tree_release, fs);
+	if (err)
+		ext4_journal_destroy(&fs->journal);
+	return err;
 }
 
 static int mount(struct fs **base, struct page_cache *cache, struct backing_dev *bdi,
@@ -170,7 +197,7 @@ static int mount(struct fs **base, struct page_cache *cache, struct backing_dev 
 	err = ext4_inode_groups_init(fs);
 	if (err)
 		goto destroy_mballoc;
-	err = ext4_journal_init(fs);
+	err = journal_init(fs, dev, settings.commit_s * NS_PER_S);
 	if (err)
 		goto destroy_inode_groups;
 	err = fs_init(&fs->fs, &ext4_backend, cache, bdi, dev, config, &super_ops, error,
@@ -178,11 +205,12 @@ static int mount(struct fs **base, struct page_cache *cache, struct backing_dev 
 	if (err)
 		goto destroy_journal;
 
+	fs->fs.sb.s_buffer_heads = settings.buffer_heads;
 	*base = &fs->fs;
 	return 0;
 
 destroy_journal:
-	ext4_journal_destroy(fs);
+	ext4_journal_destroy(&fs->journal);
 destroy_inode_groups:
 	ext4_inode_groups_destroy(fs);
 destroy_mballoc:
@@ -197,7 +225,7 @@ static void unmount(struct fs *base)
 	struct ext4_fs *fs = ext4_fs_from(base);
 
 	super_shutdown(&fs->fs.sb);
-	ext4_journal_destroy(fs);
+	ext4_journal_destroy(&fs->journal);
 	ext4_inode_groups_destroy(fs);
 	ext4_mballoc_destroy(&fs->mballoc);
 	env_free(fs);

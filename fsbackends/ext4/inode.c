@@ -18,7 +18,6 @@
 int ext4_inode_groups_init(struct ext4_fs *fs)
 {
 	env_mutex_init(&fs->inode_lock, "ext4 inodes");
-	list_init(&fs->inodes);
 	fs->inode_groups = env_zalloc(fs->layout.nr_groups * sizeof(*fs->inode_groups));
 	return fs->inode_groups ? 0 : -ENOMEM;
 }
@@ -104,7 +103,7 @@ static uint32_t wanted_group(struct ext4_fs *fs, const struct fs_inode *parent, 
 	return flex * EXT4_FLEX_GROUPS;
 }
 
-/* Number, group and a place on the list of inodes. */
+/* Number and group. */
 static int inode_place(struct ext4_fs *fs, struct ext4_inode *node, const struct fs_inode *parent,
 		       bool is_dir, uint64_t *ino)
 {
@@ -115,13 +114,23 @@ static int inode_place(struct ext4_fs *fs, struct ext4_inode *node, const struct
 		*ino = ROOT_INO;
 	else
 		err = take_number(fs, wanted_group(fs, parent, is_dir), ino, &node->group);
-	if (!err)
-		list_add_tail(&node->link, &fs->inodes);
 	env_mutex_unlock(&fs->inode_lock);
 	return err;
 }
 
 /* ---- inodes ----------------------------------------------------------------------------- */
+
+/* What mkfs made is not in the journal. */
+static void journal_new(struct ext4_inode *node)
+{
+	struct ext4_fs *fs = ext4_fs_of(node);
+	struct ext4_handle handle;
+
+	(void)ext4_handle_start(&fs->journal, &handle, EXT4_CREDITS_CREATE, NULL, false);
+	ext4_dirty_number(fs, &handle, node->base.inode.i_ino);
+	ext4_dirty_inode(node, &handle, true);
+	ext4_handle_stop(&handle);
+}
 
 int ext4_new_inode(struct fs *base, struct fs_inode *parent, bool is_dir, struct fs_inode **inode)
 {
@@ -147,25 +156,36 @@ int ext4_new_inode(struct fs *base, struct fs_inode *parent, bool is_dir, struct
 	}
 	ext4_prealloc_init(&fs->mballoc, &node->preallocs);
 	inode_init(&node->base.inode, &base->sb, ino, &ext4_aops);
+	if (parent)
+		journal_new(node);
 	*inode = &node->base;
 	return 0;
+}
+
+/* Its space and its number are free. */
+static void delete (struct ext4_fs *fs, struct ext4_inode *node)
+{
+	uint64_t ino = node->base.inode.i_ino;
+	struct ext4_handle handle;
+
+	(void)ext4_handle_start(&fs->journal, &handle, EXT4_CREDITS_FREE, NULL, false);
+	ext4_free_space(node, &handle);
+	env_mutex_lock(&fs->inode_lock);
+	give_number(fs, ino);
+	env_mutex_unlock(&fs->inode_lock);
+	ext4_dirty_number(fs, &handle, ino);
+	ext4_handle_stop(&handle);
 }
 
 void ext4_free_inode(struct fs_inode *base, bool unlinked)
 {
 	struct ext4_inode *node = ext4_inode_from(&base->inode);
 	struct ext4_fs *fs = ext4_fs_of(node);
-	uint64_t ino = base->inode.i_ino;
-
-	env_mutex_lock(&fs->inode_lock);
-	list_del_init(&node->link);
-	if (unlinked && ino != ROOT_INO)
-		give_number(fs, ino);
-	env_mutex_unlock(&fs->inode_lock);
 
 	ext4_prealloc_destroy(&fs->mballoc, &node->preallocs);
 	if (unlinked)
-		ext4_free_space(node);
+		delete (fs, node);
+	ext4_tree_destroy(node);
 	extent_map_destroy(&node->map);
 	env_free(node);
 }

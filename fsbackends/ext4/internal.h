@@ -3,11 +3,13 @@
  * internal.h - the ext4-like file system and its inodes, for this folder
  *
  * Lock order, outermost first:
+ *	names_lock
  *	i_rwsem, invalidate_lock, folio lock
- *	  inode->data_lock
- *	    the allocator's	(mballoc.h)
- *	inode->done_lock, fs->inode_lock and fs->journal.lock are taken with none of these needed
- *	inside them; journal.lock is held across the journal's own I/O.
+ *	  a handle of the journal	(journal.h)
+ *	    inode->data_lock
+ *	      the allocator's	(mballoc.h)
+ *	    fs->inode_lock
+ *	inode->done_lock and the journal's own are taken with none of these needed inside them.
  */
 #ifndef FSBACKENDS_EXT4_INTERNAL_H
 #define FSBACKENDS_EXT4_INTERNAL_H
@@ -15,8 +17,10 @@
 #include "fsbackends/base/base.h"
 #include "fsbackends/base/extent-map.h"
 #include "fsbackends/base/map-hint.h"
+#include "fsbackends/ext4/journal.h"
 #include "fsbackends/ext4/layout.h"
 #include "fsbackends/ext4/mballoc.h"
+#include "fsbackends/ext4/tree.h"
 
 /* File blocks have 32-bit numbers. */
 #define EXT4_MAX_BLOCKS (1ull << 32)
@@ -25,16 +29,6 @@
 #define EXT4_MAX_UNWRITTEN 32767u
 
 struct ext4_fs;
-
-/* The journal area: written round and round (EX23). */
-struct ext4_journal {
-	struct env_mutex lock;
-	uint64_t start; /* [I] device block */
-	uint32_t nr_blocks; /* [I] */
-	uint32_t next; /* [lock] block of the area */
-	uint64_t sequence; /* [lock] of the last commit */
-	unsigned char *block; /* [lock] what is written */
-};
 
 /* The numbers a group's inodes have. */
 struct ext4_inode_group {
@@ -53,39 +47,43 @@ struct ext4_fs {
 	uint64_t total; /* [I] for data */
 	uint64_t nr_free; /* [a] neither allocated nor reserved */
 	uint64_t nr_reserved; /* [a] promised to delayed allocation */
+	uint64_t nr_tree_free; /* [a] kept for tree blocks, not counted above */
 
 	struct env_mutex inode_lock;
 	struct ext4_inode_group *inode_groups; /* [inode_lock] */
 	uint32_t next_dir; /* [inode_lock] flexible group of the next directory (EX30) */
-	struct list_head inodes; /* [inode_lock] */
 };
 
 enum ext4_inode_flags {
-	EXT4_TIME_DIRTY = 1u << 0, /* not in the journal: a timestamp, */
-	EXT4_SIZE_DIRTY = 1u << 1, /* disk_size, */
-	EXT4_MAP_DIRTY = 1u << 2, /* extents */
-	EXT4_COMMITTING = 1u << 3, /* some of these are being written to the journal */
-	EXT4_CLOSED = 1u << 4, /* not written to since its last close (EX9) */
+	EXT4_CLOSED = 1u << 0, /* not written to since its last close (EX9) */
 };
 
-#define EXT4_DATASYNC_DIRTY (EXT4_SIZE_DIRTY | EXT4_MAP_DIRTY)
-#define EXT4_DIRTY	    (EXT4_TIME_DIRTY | EXT4_DATASYNC_DIRTY)
+/* How many metadata blocks a handle may change (EX5): */
+enum ext4_credits {
+	EXT4_CREDITS_TIME = 1, /* an inode */
+	EXT4_CREDITS_CREATE = 4, /* an inode, its number, */
+	EXT4_CREDITS_STEP = 8, /* one change of the records and of space, */
+	EXT4_CREDITS_RUN = 32, /* several of these, */
+	EXT4_CREDITS_FREE = 32, /* much of a file's space: the rest is not counted */
+};
 
 struct ext4_inode {
 	struct fs_inode base;
 	struct env_rwsem data_lock;
 	struct extent_map map; /* [data_lock] */
 	uint64_t sequence; /* [a, changed under data_lock] of map (A21) */
+	struct ext4_tree tree; /* [data_lock] */
 	struct map_hint hint; /* a record of map that needs no lock */
 	uint64_t nr_delayed; /* [data_lock] blocks */
 	uint64_t disk_size; /* [a, changed under data_lock] what a crash would leave (F25) */
+	uint64_t sync_tid; /* [a] the last transaction with a change of it, */
+	uint64_t datasync_tid; /* [a] and with one needed to reach its data */
 	uint32_t flags; /* [a] enum ext4_inode_flags */
 	uint32_t group; /* [I] */
 	struct ext4_prealloc_list preallocs;
 	struct env_mutex done_lock;
 	struct list_head done; /* [done_lock] ioends written and not yet finished */
 	struct wb_completion done_work; /* queued while done is not empty */
-	struct list_head link; /* [inode_lock] */
 };
 
 static inline struct ext4_fs *ext4_fs_from(const struct fs *fs)
@@ -133,9 +131,12 @@ extern const struct iomap_ops ext4_write_ops;
 extern const struct iomap_ops ext4_overwrite_ops;
 extern const struct iomap_write_ops ext4_folio_ops;
 
+/* A request for the space of [file, file + len).  => data_lock is held exclusively */
+void ext4_request_init(struct ext4_request *request, struct ext4_inode *node, uint64_t file,
+		       uint64_t len);
 /*
  * Map pos for writeback; a delayed run of up to EXT4_MAX_RUN blocks from pos on is given
- * space first, or the front of it (EX5).
+ * space first (EX5).
  */
 int ext4_map_for_writeback(struct ext4_inode *node, uint64_t pos, struct iomap *iomap);
 /* Is the map still true? */
@@ -145,7 +146,7 @@ void ext4_discard_delayed(struct ext4_inode *node, uint64_t pos, uint64_t len);
 /* [pos, pos + len) was written: make it so, and disk_size (EX22, F25). */
 int ext4_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, bool unwritten);
 /* Free all space, of any kind; the inode has no user. */
-void ext4_free_space(struct ext4_inode *node);
+void ext4_free_space(struct ext4_inode *node, struct ext4_handle *handle);
 
 int ext4_truncate(struct fs_inode *base, uint64_t old_size, uint64_t size);
 int ext4_fallocate(struct fs_inode *base, uint64_t pos, uint64_t len);
@@ -159,10 +160,13 @@ extern const struct address_space_operations ext4_aops;
 /* The work of node->done_work: end the ioends on node->done. */
 void ext4_finish_ioends(struct wb_completion *work);
 
-/* ---- journal.c -------------------------------------------------------------------------- */
+/* ---- sync.c ----------------------------------------------------------------------------- */
 
-int ext4_journal_init(struct ext4_fs *fs);
-void ext4_journal_destroy(struct ext4_fs *fs);
+/* What the handle changes: the inode, the space [block, block + len), an inode number. */
+void ext4_dirty_inode(struct ext4_inode *node, struct ext4_handle *handle, bool datasync);
+void ext4_dirty_space(struct ext4_fs *fs, struct ext4_handle *handle, uint64_t block, uint64_t len);
+void ext4_dirty_number(struct ext4_fs *fs, struct ext4_handle *handle, uint64_t ino);
+
 int ext4_fsync(struct inode *inode, bool datasync);
 int ext4_sync_fs(struct super_block *sb);
 

@@ -159,6 +159,50 @@ int ext4_layout_init(struct ext4_layout *layout, uint64_t size, uint32_t block_s
 	return 0;
 }
 
+/* The first bitmap of the flexible group; *nr: how many groups it has. */
+static uint64_t flex_start(const struct ext4_layout *layout, uint32_t g, uint32_t *nr)
+{
+	uint32_t first = g - g % EXT4_FLEX_GROUPS;
+	uint32_t copy = ext4_layout_has_backup(first) ? layout->backup_blocks : 0;
+
+	assert(g < layout->nr_groups);
+	*nr = min_u32(layout->nr_groups - first, EXT4_FLEX_GROUPS);
+	return (uint64_t)first * layout->per_group + copy;
+}
+
+uint64_t ext4_layout_bitmap(const struct ext4_layout *layout, uint32_t g)
+{
+	uint32_t nr;
+
+	return flex_start(layout, g, &nr) + g % EXT4_FLEX_GROUPS;
+}
+
+uint64_t ext4_layout_inode_bitmap(const struct ext4_layout *layout, uint32_t g)
+{
+	uint32_t nr;
+	uint64_t start = flex_start(layout, g, &nr);
+
+	return start + nr + g % EXT4_FLEX_GROUPS;
+}
+
+uint64_t ext4_layout_descriptor(const struct ext4_layout *layout, uint32_t g)
+{
+	uint32_t block = 1 + g / (layout->block_size / DESCRIPTOR_BYTES);
+
+	return block < layout->backup_blocks ? block : layout->backup_blocks - 1;
+}
+
+uint64_t ext4_layout_inode(const struct ext4_layout *layout, uint64_t ino)
+{
+	uint32_t g = (uint32_t)((ino - 1) / layout->inodes_per_group);
+	uint32_t slot = (uint32_t)((ino - 1) % layout->inodes_per_group);
+	uint32_t nr;
+	uint64_t tables = flex_start(layout, g, &nr) + 2 * nr;
+
+	return tables + (uint64_t)(g % EXT4_FLEX_GROUPS) * layout->table_blocks +
+	       slot / (layout->block_size / EXT4_INODE_SIZE);
+}
+
 void ext4_layout_mark(const struct ext4_layout *layout,
 		      void (*mark)(void *arg, uint64_t start, uint32_t len), void *arg)
 {

@@ -37,6 +37,12 @@ uint64_t ext4_layout_min_size(uint32_t block_size);
 /* Does the group begin with a copy of the super block? */
 bool ext4_layout_has_backup(uint32_t g);
 
+/* Where a group's metadata, or an inode, is. */
+uint64_t ext4_layout_bitmap(const struct ext4_layout *layout, uint32_t g);
+uint64_t ext4_layout_inode_bitmap(const struct ext4_layout *layout, uint32_t g);
+uint64_t ext4_layout_descriptor(const struct ext4_layout *layout, uint32_t g);
+uint64_t ext4_layout_inode(const struct ext4_layout *layout, uint64_t ino);
+
 /* Call mark for each metadata range, by rising address; none crosses a group's end. */
 void ext4_layout_mark(const struct ext4_layout *layout,
 		      void (*mark)(void *arg, uint64_t start, uint32_t len), void *arg);

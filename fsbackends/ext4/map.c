@@ -5,7 +5,8 @@
  * A write over a hole is promised space (delayed, EX4); writeback gives it unwritten space, run
  * by run (EX5); when that is written it becomes so (EX22).  Every change of the extent map
  * happens with the data lock held exclusively and moves the sequence number, so that a map
- * handed out before is known to be old (A21).
+ * handed out before is known to be old (A21).  What a crash must not lose is changed within a
+ * handle of the journal.
  */
 #include "internal.h"
 
@@ -92,7 +93,8 @@ static inline void fill_extent_at(const struct ext4_inode *node, const struct ex
 	iomap->type = extent->state == EXTENT_NORM ? IOMAP_MAPPED : IOMAP_UNWRITTEN;
 	iomap->addr = extent->start << shift;
 	iomap->bdev = node->base.fs->bdev;
-	if (ext4_flags(node) & EXT4_DATASYNC_DIRTY)
+	if (!ext4_journal_is_committed(&ext4_fs_of(node)->journal,
+				       __atomic_load_n(&node->datasync_tid, __ATOMIC_ACQUIRE)))
 		iomap->flags |= IOMAP_F_DIRTY;
 }
 
@@ -164,15 +166,12 @@ static uint32_t writing_cpu(const struct inode *inode)
 	return context < 0 ? (uint32_t)inode->i_ino : (uint32_t)context;
 }
 
-/*
- * Space for the front of [file, file + len): 1..len blocks.
- * => data_lock is held exclusively; len blocks are promised to the caller
- */
-static int allocate(struct ext4_inode *node, uint64_t file, uint64_t len, bool no_normalise,
-		    struct extent *extent)
+void ext4_request_init(struct ext4_request *request, struct ext4_inode *node, uint64_t file,
+		       uint64_t len)
 {
 	struct inode *inode = &node->base.inode;
-	struct ext4_request request = {
+
+	*request = (struct ext4_request){
 		.inode = inode,
 		.map = &node->map,
 		.preallocs = &node->preallocs,
@@ -183,11 +182,23 @@ static int allocate(struct ext4_inode *node, uint64_t file, uint64_t len, bool n
 		.group = node->group,
 		.cpu = writing_cpu(inode),
 		.is_closed = ext4_flags(node) & EXT4_CLOSED,
-		.no_normalise = no_normalise,
 	};
-	uint32_t got;
-	int err = ext4_mballoc_allocate(&ext4_fs_of(node)->mballoc, &request, &extent->start, &got);
+}
 
+/*
+ * Space for the front of [file, file + len): 1..len blocks.
+ * => data_lock is held exclusively; len blocks are promised to the caller
+ */
+static int allocate(struct ext4_inode *node, uint64_t file, uint64_t len, bool no_normalise,
+		    struct extent *extent)
+{
+	struct ext4_request request;
+	uint32_t got;
+	int err;
+
+	ext4_request_init(&request, node, file, len);
+	request.no_normalise = no_normalise;
+	err = ext4_mballoc_allocate(&ext4_fs_of(node)->mballoc, &request, &extent->start, &got);
 	if (err)
 		return err;
 	extent->file = file;
@@ -207,12 +218,25 @@ static void undo_allocate(struct ext4_inode *node, const struct extent *extent)
 	ext4_mballoc_free(&fs->mballoc, extent->start, extent->len);
 }
 
+/* The map has taken the new extent.  => data_lock is held exclusively */
+static void allocated(struct ext4_inode *node, struct ext4_handle *handle,
+		      const struct extent *extent)
+{
+	struct ext4_fs *fs = ext4_fs_of(node);
+
+	map_changed(node);
+	space_use(fs, extent->len);
+	ext4_dirty_space(fs, handle, extent->start, extent->len);
+	ext4_tree_changed(node, handle, extent->file);
+	ext4_dirty_inode(node, handle, true);
+}
+
 /*
  * Fill the front of the hole [file, file + len) with unwritten space.
  * => data_lock is held exclusively
  */
-static int allocate_hole(struct ext4_inode *node, uint64_t file, uint64_t len, bool no_normalise,
-			 struct extent *extent)
+static int allocate_hole(struct ext4_inode *node, struct ext4_handle *handle, uint64_t file,
+			 uint64_t len, bool no_normalise, struct extent *extent)
 {
 	struct ext4_fs *fs = ext4_fs_of(node);
 	uint64_t promised = space_reserve(fs, len);
@@ -227,9 +251,7 @@ static int allocate_hole(struct ext4_inode *node, uint64_t file, uint64_t len, b
 	if (err)
 		goto undo;
 
-	map_changed(node);
-	ext4_set_flags(node, EXT4_MAP_DIRTY);
-	space_use(fs, extent->len);
+	allocated(node, handle, extent);
 	space_unreserve(fs, promised - extent->len);
 	return 0;
 
@@ -240,11 +262,10 @@ unreserve:
 	return err;
 }
 
-/* => data_lock is held exclusively; block is delayed */
-static int allocate_delayed(struct ext4_inode *node, uint64_t block, const struct extent *delayed,
-			    struct extent *extent)
+/* => data_lock is held exclusively; [block, block + len) is delayed */
+static int allocate_delayed(struct ext4_inode *node, struct ext4_handle *handle, uint64_t block,
+			    uint64_t len, struct extent *extent)
 {
-	uint64_t len = min_u64(extent_end(delayed) - block, EXT4_MAX_RUN);
 	int err = allocate(node, block, len, false, extent);
 
 	if (err)
@@ -255,35 +276,59 @@ static int allocate_delayed(struct ext4_inode *node, uint64_t block, const struc
 		undo_allocate(node, extent);
 		return err;
 	}
-	map_changed(node);
-	ext4_set_flags(node, EXT4_MAP_DIRTY);
 	assert(node->nr_delayed >= extent->len);
 	node->nr_delayed -= extent->len;
-	space_use(ext4_fs_of(node), extent->len);
+	allocated(node, handle, extent);
 	return 0;
 }
 
-/* Give the delayed run from block on its space, if it is delayed still. */
-static int place_delayed(struct ext4_inode *node, uint64_t block, struct iomap *iomap)
+/*
+ * Give space to what is delayed at *block, up to `end`; moves *block behind it, or to `end` if
+ * it is not delayed any more.
+ */
+static int place_part(struct ext4_inode *node, struct ext4_handle *handle, uint64_t *block,
+		      uint64_t end)
 {
-	struct extent delayed, extent;
+	struct extent delayed, extent = {.file = end};
 	int err = 0;
 
 	env_rwsem_write_lock(&node->data_lock);
-	if (extent_map_find(&node->map, block, &delayed) && delayed.file <= block &&
+	if (extent_map_find(&node->map, *block, &delayed) && delayed.file <= *block &&
 	    delayed.state == EXTENT_DELAYED)
-		err = allocate_delayed(node, block, &delayed, &extent);
-	else
-		extent.len = 0;
-	if (!err) {
-		*iomap = (struct iomap){0};
-		if (extent.len)
-			fill_extent(node, &extent, iomap);
-		else
-			fill_at(node, block, iomap);
-	}
+		err = allocate_delayed(node, handle, *block,
+				       min_u64(extent_end(&delayed), end) - *block, &extent);
 	env_rwsem_write_unlock(&node->data_lock);
+	if (!err)
+		*block = extent_end(&extent);
 	return err;
+}
+
+/* Give the delayed run from block on its space, part by part within one handle (EX5). */
+static int place_run(struct ext4_inode *node, uint64_t block)
+{
+	uint64_t end = block + EXT4_MAX_RUN;
+	uint64_t next = block;
+	struct ext4_handle handle;
+	int err;
+
+	(void)ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_RUN,
+				&node->base.inode, false);
+	err = place_part(node, &handle, &next, end);
+	while (!err && next < end) {
+		ext4_handle_extend(&handle, EXT4_CREDITS_STEP);
+		err = place_part(node, &handle, &next, end);
+	}
+	ext4_handle_stop(&handle);
+	/* The rest has its turn when its folio has. */
+	return next > block ? 0 : err;
+}
+
+static void map_at(struct ext4_inode *node, uint64_t block, struct iomap *iomap)
+{
+	*iomap = (struct iomap){0};
+	env_rwsem_read_lock(&node->data_lock);
+	fill_at(node, block, iomap);
+	env_rwsem_read_unlock(&node->data_lock);
 }
 
 int ext4_map_for_writeback(struct ext4_inode *node, uint64_t pos, struct iomap *iomap)
@@ -291,19 +336,18 @@ int ext4_map_for_writeback(struct ext4_inode *node, uint64_t pos, struct iomap *
 	uint64_t block = pos >> node->base.inode.i_blkbits;
 	int err;
 
-	*iomap = (struct iomap){0};
-	env_rwsem_read_lock(&node->data_lock);
-	fill_at(node, block, iomap);
-	env_rwsem_read_unlock(&node->data_lock);
+	map_at(node, block, iomap);
 	if (iomap->type != IOMAP_DELALLOC)
 		return 0;
 
-	err = place_delayed(node, block, iomap);
+	err = place_run(node, block);
 	/* The folio becomes clean whatever is returned: without space its data is lost. */
 	for (unsigned int i = 1; err == -ENOMEM && i < FS_ENOMEM_TRIES; i++) {
 		env_sleep_ns(FS_ENOMEM_PAUSE_NS);
-		err = place_delayed(node, block, iomap);
+		err = place_run(node, block);
 	}
+	if (!err)
+		map_at(node, block, iomap);
 	return err;
 }
 
@@ -337,8 +381,12 @@ static int delay_hole(struct ext4_inode *node, uint64_t file, uint64_t len, stru
 	return 0;
 }
 
-/* Make space for a write of up to len blocks that found a hole at block. */
-static int write_hole(struct ext4_inode *node, uint64_t block, uint64_t len, struct iomap *iomap)
+/*
+ * Make space for a write of up to len blocks that found a hole at block.  With a handle it is
+ * allocated now, block by block (EX24).
+ */
+static int write_hole(struct ext4_inode *node, struct ext4_handle *handle, uint64_t block,
+		      uint64_t len, struct iomap *iomap)
 {
 	struct extent extent;
 	bool found, is_hole;
@@ -350,11 +398,10 @@ static int write_hole(struct ext4_inode *node, uint64_t block, uint64_t len, str
 	if (is_hole) {
 		if (found)
 			len = min_u64(len, extent.file - block);
-		if (ext4_fs_of(node)->delalloc)
-			err = delay_hole(node, block, len, &extent);
+		if (handle)
+			err = allocate_hole(node, handle, block, 1, false, &extent);
 		else
-			/* Block by block (EX24); one journal handle for each. */
-			err = allocate_hole(node, block, 1, false, &extent);
+			err = delay_hole(node, block, len, &extent);
 	}
 	if (!err) {
 		fill_extent(node, &extent, iomap);
@@ -366,16 +413,46 @@ static int write_hole(struct ext4_inode *node, uint64_t block, uint64_t len, str
 	return err;
 }
 
-/* The file is being written: it has a new timestamp, and somebody has it open. */
-static void touch(struct ext4_inode *node)
+/* EX24: one handle for each write. */
+static int write_hole_now(struct ext4_inode *node, uint64_t block, uint64_t len,
+			  struct iomap *iomap)
 {
-	uint32_t flags = ext4_flags(node);
+	struct ext4_handle handle;
+	int err;
 
-	if (env_likely((flags & (EXT4_TIME_DIRTY | EXT4_CLOSED)) == EXT4_TIME_DIRTY))
-		return;
-	ext4_set_flags(node, EXT4_TIME_DIRTY);
-	if (flags & EXT4_CLOSED)
+	(void)ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_STEP, NULL,
+				false);
+	err = write_hole(node, &handle, block, len, iomap);
+	ext4_handle_stop(&handle);
+	return err;
+}
+
+static int join_running(struct ext4_inode *node, bool nowait)
+{
+	struct ext4_handle handle;
+	int err = ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_TIME, NULL,
+				    nowait);
+
+	if (err)
+		return err;
+	ext4_dirty_inode(node, &handle, false);
+	ext4_handle_stop(&handle);
+	return 0;
+}
+
+/*
+ * The file is being written: it has a new timestamp, and somebody has it open.  The running
+ * transaction needs to be told once.
+ */
+static inline int touch(struct ext4_inode *node, bool nowait)
+{
+	uint64_t tid = __atomic_load_n(&node->sync_tid, __ATOMIC_ACQUIRE);
+
+	if (env_unlikely(ext4_flags(node) & EXT4_CLOSED))
 		__atomic_fetch_and(&node->flags, ~(uint32_t)EXT4_CLOSED, __ATOMIC_ACQ_REL);
+	if (env_likely(tid == ext4_journal_tid(&ext4_fs_of(node)->journal)))
+		return 0;
+	return join_running(node, nowait);
 }
 
 /* Without the lock.  If it is not true any more the check under the folio lock tells (A22). */
@@ -408,10 +485,12 @@ static inline int overwrite_begin(struct inode *inode, uint64_t pos, uint64_t le
 	struct ext4_inode *node = ext4_inode_from(inode);
 	uint64_t block = pos >> inode->i_blkbits;
 	bool found;
+	int err = touch(node, flags & IOMAP_NOWAIT);
 
 	(void)len;
 	(void)srcmap;
-	touch(node);
+	if (env_unlikely(err))
+		return err;
 	if (env_likely(fill_hinted(node, block, iomap)))
 		return 0;
 	if (!data_lock_shared(node, flags))
@@ -437,11 +516,15 @@ static int write_begin(struct inode *inode, uint64_t pos, uint64_t len, unsigned
 	if (flags & IOMAP_NOWAIT)
 		return -EAGAIN;
 	end = min_u64(((pos + len - 1) >> inode->i_blkbits) + 1, EXT4_MAX_BLOCKS);
-	return write_hole(node, block, min_u64(end - block, EXT4_MAX_RUN), iomap);
+	end = min_u64(end, block + EXT4_MAX_RUN);
+	if (ext4_fs_of(node)->delalloc)
+		return write_hole(node, NULL, block, end - block, iomap);
+	return write_hole_now(node, block, end - block, iomap);
 }
 
 struct removal {
 	struct ext4_inode *node;
+	struct ext4_handle *handle; /* NULL: nothing real is removed */
 	bool any;
 };
 
@@ -459,6 +542,7 @@ static void free_extent(void *arg, const struct extent *extent)
 		return;
 	}
 	ext4_mballoc_free(&fs->mballoc, extent->start, extent->len);
+	ext4_dirty_space(fs, removal->handle, extent->start, extent->len);
 	space_free(fs, extent->len);
 }
 
@@ -528,24 +612,29 @@ static int try_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, 
 	struct inode *inode = &node->base.inode;
 	uint64_t start = pos >> inode->i_blkbits;
 	uint64_t end = (pos + len + inode->i_sb->s_blocksize - 1) >> inode->i_blkbits;
+	struct ext4_handle handle;
 	uint64_t size;
 	int err = 0;
 
+	(void)ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_STEP, inode,
+				false);
 	env_rwsem_write_lock(&node->data_lock);
 	if (unwritten) {
 		err = extent_map_convert(&node->map, start, end - start, EXTENT_NO_START,
 					 EXTENT_NORM, NULL);
 		if (!err) {
 			map_changed(node);
-			ext4_set_flags(node, EXT4_MAP_DIRTY);
+			ext4_tree_changed(node, &handle, start);
+			ext4_dirty_inode(node, &handle, true);
 		}
 	}
 	size = min_u64(inode_size_read(inode), pos + len);
 	if (!err && size > node->disk_size) {
 		__atomic_store_n(&node->disk_size, size, __ATOMIC_RELEASE);
-		ext4_set_flags(node, EXT4_SIZE_DIRTY);
+		ext4_dirty_inode(node, &handle, true);
 	}
 	env_rwsem_write_unlock(&node->data_lock);
+	ext4_handle_stop(&handle);
 	return err;
 }
 
@@ -559,19 +648,22 @@ int ext4_map_written(struct ext4_inode *node, uint64_t pos, uint64_t len, bool u
 	return err;
 }
 
-void ext4_free_space(struct ext4_inode *node)
+void ext4_free_space(struct ext4_inode *node, struct ext4_handle *handle)
 {
-	struct removal removal = {.node = node};
+	struct removal removal = {.node = node, .handle = handle};
 	struct extent extent;
 
 	for (uint64_t at = 0; extent_map_find(&node->map, at, &extent); at = extent_end(&extent))
 		free_extent(&removal, &extent);
+	extent_map_destroy(&node->map);
+	extent_map_init(&node->map, EXT4_MAX_WRITTEN, EXT4_MAX_UNWRITTEN);
+	ext4_tree_cut(node, handle);
 }
 
 /* => data_lock is held exclusively */
-static int free_from(struct ext4_inode *node, uint64_t first)
+static int free_from(struct ext4_inode *node, struct ext4_handle *handle, uint64_t first)
 {
-	struct removal removal = {.node = node};
+	struct removal removal = {.node = node, .handle = handle};
 	int err;
 
 	ext4_prealloc_discard(&ext4_fs_of(node)->mballoc, &node->preallocs);
@@ -581,7 +673,8 @@ static int free_from(struct ext4_inode *node, uint64_t first)
 				&removal);
 	if (removal.any) {
 		map_changed(node);
-		ext4_set_flags(node, EXT4_MAP_DIRTY);
+		ext4_tree_cut(node, handle);
+		ext4_tree_changed(node, handle, first);
 	}
 	return err;
 }
@@ -590,39 +683,47 @@ int ext4_truncate(struct fs_inode *base, uint64_t old_size, uint64_t size)
 {
 	struct ext4_inode *node = ext4_inode_from(&base->inode);
 	uint64_t first = (size + base->inode.i_sb->s_blocksize - 1) >> base->inode.i_blkbits;
+	struct ext4_handle handle;
 	int err = 0;
 
 	if (first > EXT4_MAX_BLOCKS)
 		return -EFBIG;
+	(void)ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_FREE, NULL,
+				false);
 	env_rwsem_write_lock(&node->data_lock);
 	if (size <= old_size)
-		err = free_from(node, first);
-	if (!err) {
+		err = free_from(node, &handle, first);
+	if (!err)
 		__atomic_store_n(&node->disk_size, size, __ATOMIC_RELEASE);
-		ext4_set_flags(node, EXT4_SIZE_DIRTY | EXT4_TIME_DIRTY);
-	}
+	ext4_dirty_inode(node, &handle, true);
 	env_rwsem_write_unlock(&node->data_lock);
+	ext4_handle_stop(&handle);
 	return err;
 }
 
 /* The front of what is missing in [*block, end); moves *block behind it. */
 static int fallocate_step(struct ext4_inode *node, uint64_t *block, uint64_t end, bool no_normalise)
 {
+	struct ext4_handle handle;
 	struct extent extent;
 	bool found;
 	int err = 0;
 
+	(void)ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_STEP, NULL,
+				false);
 	env_rwsem_write_lock(&node->data_lock);
 	found = extent_map_find(&node->map, *block, &extent);
 	if (!found || extent.file > *block) {
 		if (found)
 			end = min_u64(end, extent.file);
-		err = allocate_hole(node, *block, min_u64(end - *block, EXT4_MAX_UNWRITTEN),
-				    no_normalise, &extent);
+		err = allocate_hole(node, &handle, *block,
+				    min_u64(end - *block, EXT4_MAX_UNWRITTEN), no_normalise,
+				    &extent);
 	}
 	if (!err)
 		*block = extent_end(&extent);
 	env_rwsem_write_unlock(&node->data_lock);
+	ext4_handle_stop(&handle);
 	return err;
 }
 
@@ -637,7 +738,7 @@ int ext4_fallocate(struct fs_inode *base, uint64_t pos, uint64_t len)
 
 	if (end > EXT4_MAX_BLOCKS)
 		return -EFBIG;
-	touch(node);
+	err = touch(node, false);
 	while (!err && block < end)
 		err = fallocate_step(node, &block, end, no_normalise);
 	return err;

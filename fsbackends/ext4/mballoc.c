@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <iomap/cost.h>
 #include "fsbackends/ext4/layout.h"
 #include "fsbackends/ext4/prealloc.h"
 #include "fsbackends/ext4/search.h"
@@ -66,7 +67,7 @@ static bool file_is_small(const struct ext4_mballoc *mballoc, const struct ext4_
 static enum kind request_kind(const struct ext4_mballoc *mballoc,
 			      const struct ext4_request *request)
 {
-	if (request->no_normalise)
+	if (request->no_normalise || request->is_metadata)
 		return KIND_EXACT;
 	if (request_end(request) == eof_block(mballoc, request) && request->is_closed &&
 	    !ext4_search_is_busy(mballoc))
@@ -265,7 +266,7 @@ static void give_back(struct ext4_mballoc *mballoc, uint64_t block, uint32_t len
 	env_mutex_unlock(&group->lock);
 }
 
-/* The place of the bitmap and descriptor update, with the group's lock (EX23). */
+/* They were taken before, for a preallocation. */
 static void mark_used(struct ext4_mballoc *mballoc, const struct ext4_request *request,
 		      uint64_t block, uint32_t len)
 {
@@ -273,7 +274,7 @@ static void mark_used(struct ext4_mballoc *mballoc, const struct ext4_request *r
 	struct ext4_group *group = group_at(mballoc, block, &off);
 
 	ext4_search_lock(mballoc, request->inode, group);
-	ext4_group_use(group, len);
+	ext4_search_use(group, len);
 	env_mutex_unlock(&group->lock);
 }
 
@@ -358,6 +359,7 @@ static int allocate_exact(struct ext4_mballoc *mballoc, const struct ext4_reques
 	struct ext4_search search = {
 		.inode = request->inode,
 		.len = min_u32(request->len, mballoc->config.per_group),
+		.use = true,
 	};
 	int err;
 
@@ -372,6 +374,25 @@ static int allocate_exact(struct ext4_mballoc *mballoc, const struct ext4_reques
 	return err;
 }
 
+/* EX8 */
+static int allocate_kind(struct ext4_mballoc *mballoc, const struct ext4_request *request,
+			 enum kind kind, uint64_t *block, uint32_t *len)
+{
+	int err = 0;
+
+	if (!request->is_metadata && ext4_prealloc_use(request->preallocs, request, block, len))
+		;
+	else if (kind == KIND_SMALL)
+		err = allocate_small(mballoc, request, block, len);
+	else if (kind == KIND_STREAM)
+		err = allocate_stream(mballoc, request, block, len);
+	else
+		return allocate_exact(mballoc, request, block, len);
+	if (!err)
+		mark_used(mballoc, request, *block, *len);
+	return err;
+}
+
 int ext4_mballoc_allocate(struct ext4_mballoc *mballoc, const struct ext4_request *request,
 			  uint64_t *block, uint32_t *len)
 {
@@ -380,21 +401,14 @@ int ext4_mballoc_allocate(struct ext4_mballoc *mballoc, const struct ext4_reques
 
 	assert(request->len > 0);
 	for (unsigned int tries = 0; tries < MAX_TRIES; tries++) {
-		if (ext4_prealloc_use(request->preallocs, request, block, len))
-			err = 0;
-		else if (kind == KIND_EXACT || tries >= EXACT_TRIES)
-			err = allocate_exact(mballoc, request, block, len);
-		else if (kind == KIND_SMALL)
-			err = allocate_small(mballoc, request, block, len);
-		else
-			err = allocate_stream(mballoc, request, block, len);
+		if (tries == EXACT_TRIES)
+			kind = KIND_EXACT;
+		err = allocate_kind(mballoc, request, kind, block, len);
 		if (err != -ENOSPC)
 			break;
 		if (!ext4_prealloc_discard_all(mballoc) && tries)
 			break;
 	}
-	if (!err)
-		mark_used(mballoc, request, *block, *len);
 	return err;
 }
 
@@ -405,7 +419,8 @@ void ext4_mballoc_free(struct ext4_mballoc *mballoc, uint64_t block, uint64_t le
 		struct ext4_group *group = group_at(mballoc, block, &off);
 		uint32_t n = min_u32(len, group->nr_blocks - off);
 
-		env_mutex_lock(&group->lock);
+		ext4_search_lock(mballoc, NULL, group);
+		env_charge(ENV_COST_BITMAP, 1);
 		ext4_group_unuse(group, n);
 		ext4_group_give(group, off, n);
 		env_mutex_unlock(&group->lock);

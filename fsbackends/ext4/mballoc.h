@@ -88,6 +88,7 @@ struct ext4_request {
 	uint32_t cpu;
 	bool is_closed; /* nobody has the file open for writing */
 	bool no_normalise; /* exactly this, keep no surplus */
+	bool is_metadata; /* a block of the file's tree, near where `file` is */
 };
 
 /* The chunk of a file that a request is grown to (EX10), in blocks. */

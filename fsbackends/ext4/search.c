@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <iomap/backing_dev.h>
+#include <iomap/cost.h>
 #include "fsbackends/ext4/layout.h"
 #include "fsbackends/ext4/mballoc.h"
 
@@ -95,6 +96,21 @@ void ext4_search_lock(struct ext4_mballoc *mballoc, struct inode *inode, struct 
 		wb_account_lock_wait(inode, env_clock_ns() - began);
 }
 
+/* => group->lock is held */
+static void take(const struct ext4_search *search, struct ext4_group *group, uint32_t start,
+		 uint32_t len)
+{
+	ext4_group_take(group, start, len);
+	if (search->use)
+		ext4_search_use(group, len);
+}
+
+void ext4_search_use(struct ext4_group *group, uint32_t len)
+{
+	env_charge(ENV_COST_BITMAP, 1);
+	ext4_group_use(group, len);
+}
+
 /* ---- the goal --------------------------------------------------------------------------- */
 
 /* EX14 */
@@ -109,9 +125,10 @@ static bool try_goal(struct ext4_mballoc *mballoc, const struct ext4_search *sea
 		return false;
 	group = &mballoc->groups.group[g];
 	ext4_search_lock(mballoc, search->inode, group);
+	env_charge(ENV_COST_GROUP_RUN, 1);
 	all_free = ext4_group_free_at(group, start, search->len) == search->len;
 	if (all_free)
-		ext4_group_take(group, start, search->len);
+		take(search, group, start, search->len);
 	env_mutex_unlock(&group->lock);
 	return all_free;
 }
@@ -158,12 +175,13 @@ static void take_best(struct walk *walk, struct ext4_group *group)
 {
 	if (walk->best.len > walk->len)
 		walk->best.len = walk->len;
-	ext4_group_take(group, walk->best.start, walk->best.len);
+	take(walk->search, group, walk->best.start, walk->best.len);
 	walk->done = true;
 }
 
 static void scan_buddies(struct walk *walk, struct ext4_group *group, uint32_t g)
 {
+	env_charge(ENV_COST_GROUP_RUN, 1);
 	if (!ext4_group_find_buddy(group, log2_of(walk->len), &walk->best.start))
 		return;
 	walk->best.group = g;
@@ -187,6 +205,7 @@ static void scan_runs(struct walk *walk, struct ext4_group *group, uint32_t g)
 
 	for (uint32_t from = 0; ext4_group_next_run(group, from, &start, &len);
 	     from = start + len) {
+		env_charge(ENV_COST_GROUP_RUN, 1);
 		if (whole_only && len < walk->len)
 			continue;
 		walk->nr_found++;

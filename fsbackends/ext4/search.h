@@ -17,6 +17,7 @@ struct ext4_search {
 	uint32_t len; /* the wish, blocks */
 	uint32_t least; /* the request alone: the wish is not trimmed below it */
 	uint32_t group; /* where to begin */
+	bool use; /* what is taken goes to a file at once: EX2's free on disk too */
 	bool has_goal;
 	uint64_t goal; /* if has_goal: take the wish from here if all of it is free */
 };
@@ -30,6 +31,8 @@ int ext4_search(struct ext4_mballoc *mballoc, const struct ext4_search *search, 
 
 /* Lock a group, waiting; the time is the inode's (may be NULL). */
 void ext4_search_lock(struct ext4_mballoc *mballoc, struct inode *inode, struct ext4_group *group);
+/* len blocks that were taken are a file's: its bitmap changes.  => group->lock is held */
+void ext4_search_use(struct ext4_group *group, uint32_t len);
 /* Have groups been fought for lately?  (EX9: a quiet file system is not busy.) */
 bool ext4_search_is_busy(const struct ext4_mballoc *mballoc);
 

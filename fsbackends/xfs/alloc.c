@@ -13,8 +13,10 @@
 #include <errno.h>
 
 #include <iomap/backing_dev.h>
+#include <iomap/cost.h>
 
 #include "ialloc.h"
+#include "log.h"
 
 /* Entries in a leaf of the kernel's tree by size: so few are all looked at (XF19). */
 #define SIZE_LEAF 252
@@ -69,6 +71,7 @@ struct search {
 	uint64_t len;
 	struct xfs_found best;
 	uint64_t distance; /* of best */
+	uint64_t nr_seen;
 };
 
 /* What a free extent has to offer; its distance from the target. */
@@ -93,6 +96,7 @@ static bool consider(struct search *search, const struct xfs_free_extent *free)
 	uint64_t distance;
 	struct xfs_found found = candidate(search, free, &distance);
 
+	search->nr_seen++;
 	if (found.len < search->minlen)
 		return false;
 	if (found.len > search->best.len ||
@@ -189,6 +193,7 @@ struct xfs_found xfs_find_near(const struct xfs_free_space *space, uint64_t bloc
 		search_all_from(&search, first);
 	else
 		search_around(&search, space, first);
+	search.best.nr_seen = search.nr_seen;
 	return search.best;
 }
 
@@ -201,8 +206,8 @@ struct xfs_found xfs_find_by_size(const struct xfs_free_space *space, uint64_t m
 	if (!free)
 		free = xfs_free_space_largest(space);
 	if (!free || free->len < minlen)
-		return (struct xfs_found){0};
-	return (struct xfs_found){free->start, free->len < len ? free->len : len};
+		return (struct xfs_found){.nr_seen = free != NULL};
+	return (struct xfs_found){free->start, free->len < len ? free->len : len, 1};
 }
 
 /* ---- the AGF ----------------------------------------------------------------------------- */
@@ -223,6 +228,82 @@ void xfs_agf_lock(struct xfs_space *space, uint64_t ag, struct inode *inode)
 void xfs_agf_unlock(struct xfs_space *space, uint64_t ag)
 {
 	env_mutex_unlock(&space->ags[ag].agf);
+}
+
+void xfs_agf_mark(struct xfs_space *space, uint64_t ag)
+{
+	__atomic_store_n(&space->ags[ag].logged, true, __ATOMIC_RELAXED);
+}
+
+/* ---- busy extents (XF27) ----------------------------------------------------------------- */
+
+struct xfs_busy {
+	struct xfs_busy *next;
+	uint64_t start; /* in the group */
+	uint64_t len;
+	uint64_t change; /* of the log, that freed it */
+};
+
+/* False if there is no memory for it.  => the AGF is held */
+static bool busy_add(struct xfs_space *space, struct xfs_ag *ag, uint64_t start, uint64_t len)
+{
+	struct xfs_busy *busy = env_alloc(sizeof(*busy));
+
+	if (!busy)
+		return false;
+	*busy = (struct xfs_busy){NULL, start, len, xfs_log_change(space->log)};
+	if (ag->busy)
+		ag->last_busy->next = busy;
+	else
+		ag->busy = busy;
+	ag->last_busy = busy;
+	__atomic_fetch_add(&space->nr_busy, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* => the AGF is held */
+static void busy_pop(struct xfs_space *space, struct xfs_ag *ag)
+{
+	struct xfs_busy *busy = ag->busy;
+
+	ag->busy = busy->next;
+	env_free(busy);
+	__atomic_fetch_sub(&space->nr_busy, 1, __ATOMIC_RELAXED);
+}
+
+/* What there is no memory for stays busy until the next commit.  => the AGF is held */
+static void end_busy_of(struct xfs_space *space, struct xfs_ag *ag, uint64_t change)
+{
+	while (ag->busy && ag->busy->change <= change) {
+		if (xfs_free_space_add(&ag->free, ag->busy->start, ag->busy->len))
+			return;
+		busy_pop(space, ag);
+	}
+}
+
+void xfs_space_end_busy(struct xfs_space *space, uint64_t change)
+{
+	if (__atomic_load_n(&space->nr_busy, __ATOMIC_RELAXED) == 0)
+		return;
+	for (uint64_t ag = 0; ag < space->geometry.nr_ags; ag++) {
+		xfs_agf_lock(space, ag, NULL);
+		end_busy_of(space, &space->ags[ag], change);
+		xfs_agf_unlock(space, ag);
+	}
+}
+
+/* Nothing but busy extents is left.  If the log cannot be written they are taken all the same. */
+static void force_busy(struct xfs_space *space)
+{
+	int err = xfs_log_commit_all(space->log);
+
+	xfs_space_end_busy(space, err ? UINT64_MAX
+				      : __atomic_load_n(&space->log->committed, __ATOMIC_ACQUIRE));
+}
+
+static bool has_busy(const struct xfs_space *space)
+{
+	return __atomic_load_n(&space->nr_busy, __ATOMIC_RELAXED) > 0;
 }
 
 /* ---- choice of the group (XF17, XF18, XF22) ---------------------------------------------- */
@@ -250,7 +331,11 @@ struct pass {
 	bool wait; /* for a busy AGF, else go past it */
 };
 
-/* => the AGF of the group is held */
+/*
+ * The AGF is held until the transaction has committed, so the costs of search, update and commit
+ * are those of everyone who waits for it (XF7, XF23).
+ * => the AGF of the group is held
+ */
 static int take_from_ag(struct xfs_space *space, uint64_t ag, const struct pass *pass, uint64_t len,
 			struct xfs_found *found)
 {
@@ -261,8 +346,11 @@ static int take_from_ag(struct xfs_space *space, uint64_t ag, const struct pass 
 		*found = xfs_find_near(free, pass->target.block, pass->minlen, len);
 	else
 		*found = xfs_find_by_size(free, pass->minlen, len);
+	env_charge(ENV_COST_ALLOC_STEP, found->nr_seen);
 	if (found->len == 0)
 		return -ENOSPC;
+	env_charge(ENV_COST_AGF_UPDATE, 1);
+	xfs_agf_mark(space, ag);
 	err = xfs_free_space_take(free, found->start, found->len);
 	if (!err)
 		found->start += xfs_ag_first_block(&space->geometry, ag);
@@ -290,34 +378,48 @@ static int try_ags(struct xfs_space *space, const struct xfs_alloc_request *requ
 	return err;
 }
 
-int xfs_alloc(struct xfs_space *space, const struct xfs_alloc_request *request, uint64_t *start,
-	      uint64_t *len)
+static int try_passes(struct xfs_space *space, const struct xfs_alloc_request *request,
+		      struct xfs_found *found)
 {
 	struct pass pass = {request->target, xfs_minimum_len(space, request), false};
-	struct xfs_found found = {0};
 	int err = -ENOSPC;
 
-	assert(request->len > 0);
-	assert(request->len <= XFS_MAX_EXTENT);
-
 	if (space->agf_trylock)
-		err = try_ags(space, request, &pass, &found);
+		err = try_ags(space, request, &pass, found);
 	if (err == -ENOSPC) {
 		pass.wait = true;
-		err = try_ags(space, request, &pass, &found);
+		err = try_ags(space, request, &pass, found);
 	}
 	/* XF22: what was seen has gone meanwhile, so take anything; at last from group 0 on. */
 	if (err == -ENOSPC) {
 		pass.minlen = 1;
-		err = try_ags(space, request, &pass, &found);
+		err = try_ags(space, request, &pass, found);
 	}
 	if (err == -ENOSPC) {
 		pass.target = (struct xfs_place){0};
-		err = try_ags(space, request, &pass, &found);
+		err = try_ags(space, request, &pass, found);
+	}
+	return err;
+}
+
+int xfs_alloc(struct xfs_space *space, const struct xfs_alloc_request *request, uint64_t *start,
+	      uint64_t *len)
+{
+	struct xfs_found found = {0};
+	bool was_busy = has_busy(space);
+	int err;
+
+	assert(request->len > 0);
+	assert(request->len <= XFS_MAX_EXTENT);
+
+	env_charge(ENV_COST_ALLOC, 1);
+	err = try_passes(space, request, &found);
+	if (err == -ENOSPC && (was_busy || has_busy(space))) {
+		force_busy(space);
+		err = try_passes(space, request, &found);
 	}
 	if (err)
 		return err;
-
 	*start = found.start;
 	*len = found.len;
 	return 0;
@@ -342,12 +444,17 @@ uint64_t xfs_free_claimed(struct xfs_space *space, uint64_t start, uint64_t len,
 			  struct inode *inode)
 {
 	struct xfs_place place = xfs_place_of(&space->geometry, start);
-	int err;
+	struct xfs_ag *ag = &space->ags[place.ag];
+	int err = 0;
 
 	assert(place.block >= XFS_AG_HEADER_BLOCKS);
 	assert(place.block + len <= xfs_ag_nr_blocks(&space->geometry, place.ag));
+	env_charge(ENV_COST_ALLOC, 1);
 	xfs_agf_lock(space, place.ag, inode);
-	err = xfs_free_space_add(&space->ags[place.ag].free, place.block, len);
+	env_charge(ENV_COST_AGF_UPDATE, 1);
+	xfs_agf_mark(space, place.ag);
+	if (!space->log || !busy_add(space, ag, place.block, len))
+		err = xfs_free_space_add(&ag->free, place.block, len);
 	xfs_agf_unlock(space, place.ag);
 	/* Memory and the spares have run out: the blocks stay in use until unmount. */
 	return err ? 0 : len;
@@ -378,6 +485,8 @@ static int ag_init(struct xfs_space *space, uint64_t ag)
 void xfs_space_destroy(struct xfs_space *space)
 {
 	for (uint64_t ag = 0; ag < space->geometry.nr_ags; ag++) {
+		while (space->ags[ag].busy)
+			busy_pop(space, &space->ags[ag]);
 		xfs_ialloc_destroy(&space->ags[ag]);
 		xfs_free_space_destroy(&space->ags[ag].free);
 	}

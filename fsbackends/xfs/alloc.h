@@ -10,7 +10,8 @@
  *	xfs_space_destroy(&space);
  *
  * `available` counts the blocks nobody has or was promised (XF8).  Whoever allocates has taken
- * its blocks from it before, by promise or at once, so the groups together always have them.
+ * its blocks from it before, by promise or at once, so the groups together always have them: free,
+ * or busy until the freeing is durable (XF27).  Who finds none but busy ones has the log written.
  *
  * Lock order: the group's inode lock -> AGF.
  */
@@ -23,7 +24,9 @@
 #include "geometry.h"
 
 struct inode;
+struct xfs_busy;
 struct xfs_inode_chunk;
+struct xfs_log;
 
 /*
  *	A	agf
@@ -32,6 +35,9 @@ struct xfs_inode_chunk;
 struct xfs_ag {
 	struct env_mutex agf; /* held for search and update of one allocation (XF7) */
 	struct xfs_free_space free; /* [A, counts read without] */
+	struct xfs_busy *busy; /* [A] freed, the oldest first; not in `free` yet (XF27) */
+	struct xfs_busy *last_busy; /* [A] */
+	bool logged; /* [a] its headers and trees wait to be written in place (XF26) */
 	struct env_mutex inode_lock;
 	struct xfs_inode_chunk **chunks; /* [N] by block */
 	size_t nr_chunks; /* [N] */
@@ -41,12 +47,14 @@ struct xfs_ag {
 struct xfs_space {
 	struct xfs_geometry geometry; /* [I] */
 	bool agf_trylock; /* [I] knob of XF18 */
+	struct xfs_log *log; /* [I] whose commits end XF27; NULL: what is freed is free */
 	struct xfs_ag *ags; /* array [I] */
 	uint64_t total; /* [I] blocks for data and inodes */
 	uint64_t available; /* [a] */
 	uint64_t reserved; /* [a] promised to delayed records, with their metadata */
 	uint64_t dir_rotor; /* [a] XF4 */
 	uint64_t data_rotor; /* [a] XF6 */
+	uint64_t nr_busy; /* [a] extents */
 };
 
 /* -ENOMEM, or 0 with everything free but headers and log. */
@@ -88,14 +96,20 @@ uint64_t xfs_free_claimed(struct xfs_space *space, uint64_t start, uint64_t len,
 /* The same, and available. */
 void xfs_free(struct xfs_space *space, uint64_t start, uint64_t len, struct inode *inode);
 
+/* The freeing of all that was freed before this change of the log is durable. */
+void xfs_space_end_busy(struct xfs_space *space, uint64_t change);
+
 /* Take the AGF, waiting; the time is charged to the inode's context. */
 void xfs_agf_lock(struct xfs_space *space, uint64_t ag, struct inode *inode);
 void xfs_agf_unlock(struct xfs_space *space, uint64_t ag);
+/* The headers and trees of the group have changed.  => the AGF is held */
+void xfs_agf_mark(struct xfs_space *space, uint64_t ag);
 
 /* A piece of free space that a search settled on; len 0: none. */
 struct xfs_found {
 	uint64_t start; /* in the group */
 	uint64_t len;
+	uint64_t nr_seen; /* free extents looked at (XF23) */
 };
 
 /* Deciding only: between minlen and len blocks near block (XF19), or by size (XF20). */

@@ -4,9 +4,14 @@
  *
  * Lock order, outermost first:
  *	folio lock, invalidate_lock, i_rwsem: the library's
+ *	  trim_lock		takes i_rwsem only by trylock
  *	  map_lock		shared to look up, exclusive to change
+ *	    log write_lock	only to free what is busy (XF27)
  *	    AGF			one at a time
  *	ioend_lock and the log's lock are leaves.
+ *
+ * A transaction begins before map_lock is taken: it may wait for log space, which those who hold
+ * locks inside theirs give back (XF26).
  */
 #ifndef FSBACKENDS_XFS_INTERNAL_H
 #define FSBACKENDS_XFS_INTERNAL_H
@@ -25,12 +30,20 @@
 enum xfs_shard {
 	XFS_SHARD_DATA_AG,
 	XFS_SHARD_INODE_AG,
+	XFS_SHARD_STREAM,
 };
+
+/* No stream was chosen yet (XF32). */
+#define XFS_NO_STREAM UINT32_MAX
 
 /* The knobs of XF31. */
 struct xfs_options {
 	uint64_t nr_ags;
 	uint64_t allocsize;
+	uint64_t extsize; /* bytes, 0: none (XF10) */
+	uint64_t logsize; /* bytes, 0: by the size of the device */
+	uint64_t streams; /* XF32; 0 and 1: none */
+	bool busy_extents; /* XF27 */
 	bool concurrency;
 	bool inode32;
 	bool delalloc;
@@ -46,6 +59,9 @@ struct xfs {
 	struct xfs_options options; /* [I] */
 	struct xfs_space space;
 	struct xfs_log log;
+	uint32_t stream_rotor; /* [a] the next inode's stream */
+	struct env_mutex trim_lock;
+	struct list_head to_trim; /* [trim_lock] inodes, by trim_link */
 };
 
 /*
@@ -53,6 +69,7 @@ struct xfs {
  *	a	atomic
  *	M	map_lock; "a M": held to write
  *	E	ioend_lock
+ *	T	the file system's trim_lock
  */
 struct xfs_inode {
 	struct fs_inode node;
@@ -65,6 +82,9 @@ struct xfs_inode {
 	uint64_t data_end; /* [M] where that record ends in the file */
 	uint64_t meta_change; /* [a] last change that fdatasync needs, as the log counts */
 	uint64_t time_change; /* [a] last change of the time stamps */
+	struct xfs_logged logged; /* its block in the group */
+	uint32_t stream; /* [a] XFS_NO_STREAM until it is first dirtied (XF32) */
+	struct list_head trim_link; /* [T] was closed with space behind its end (XF14) */
 	bool closed_dirty; /* [i_rwsem] was closed with delayed data once (XF14) */
 	bool keep_prealloc; /* [i_rwsem] fallocate() put space behind the end */
 	struct env_mutex ioend_lock;
@@ -96,6 +116,10 @@ int xfs_fallocate(struct fs_inode *inode, uint64_t pos, uint64_t len);
 void xfs_last_close(struct fs_inode *inode);
 int xfs_next_extent(struct fs_inode *inode, uint64_t pos, struct fs_extent *extent);
 uint64_t xfs_wb_shard(const struct inode *inode);
+/* The inode's stream, chosen when it is first asked for (XF32). */
+uint32_t xfs_stream_of(struct xfs_inode *ip);
+/* The periodic part of XF14, on the log's thread: it may not wait for log space. */
+void xfs_trim_files(void *fs);
 
 /* Metadata that fdatasync needs has changed; the time stamps have. */
 void xfs_mark_meta(struct xfs_inode *ip);
@@ -105,11 +129,17 @@ void xfs_mark_time(struct xfs_inode *ip);
 
 /* The map has changed. */
 void xfs_map_bump(struct xfs_inode *ip);
-/* Turn the delayed record with this block, and its neighbours in the record, into real ones. */
-int xfs_map_convert_delayed(struct xfs_inode *ip, uint64_t block);
-/* Unwritten space for at most len blocks of a hole from `file` on; *len is what it became. */
+/*
+ * Make the start of the delayed record with this block real, in one piece; *left: the block is
+ * still delayed.  => an ALLOC transaction is running
+ */
+int xfs_map_convert_delayed(struct xfs_inode *ip, uint64_t block, bool *left);
+/*
+ * Unwritten space for at most len blocks of a hole from `file` on; *len is what it became.
+ * => an ALLOC transaction is running
+ */
 int xfs_map_fill_hole(struct xfs_inode *ip, uint64_t file, uint64_t *len);
-/* Give back what lies in [file, end). */
+/* Give back what lies in [file, end).  => a FREE transaction is running, unless only_delayed */
 int xfs_map_remove(struct xfs_inode *ip, uint64_t file, uint64_t end, bool only_delayed);
 
 /* Describe a record; or what is not in any, up to end. */

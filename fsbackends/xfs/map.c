@@ -137,12 +137,37 @@ int xfs_map_remove(struct xfs_inode *ip, uint64_t file, uint64_t end, bool only_
 
 /* ---- placing ----------------------------------------------------------------------------- */
 
+/*
+ * XF32: the stream owns some groups, the last one the rest too; which of them comes from the
+ * inode number.
+ */
+static struct xfs_place stream_target(struct xfs_inode *ip)
+{
+	const struct xfs *xfs = xfs_of(&ip->node.inode);
+	uint64_t nr_ags = xfs->space.geometry.nr_ags;
+	uint64_t streams = xfs->options.streams;
+	uint64_t stream = xfs_stream_of(ip);
+	uint64_t set = nr_ags / streams;
+	struct xfs_place place = xfs_ino_place(&xfs->space.geometry, ip->node.inode.i_ino);
+	uint64_t ag;
+
+	if (set == 0)
+		ag = stream % nr_ags;
+	else if (stream == streams - 1)
+		ag = stream * set + ip->node.inode.i_ino % (nr_ags - stream * set);
+	else
+		ag = stream * set + ip->node.inode.i_ino % set;
+	return ag == place.ag ? place : (struct xfs_place){ag, 0};
+}
+
 /* XF16, XF6: beside the inode; or anywhere, for the first data in inode32 mode. */
-static struct xfs_place default_target(const struct xfs_inode *ip)
+static struct xfs_place default_target(struct xfs_inode *ip)
 {
 	struct xfs *xfs = xfs_of(&ip->node.inode);
 	uint64_t nr_ags = xfs->space.geometry.nr_ags;
 
+	if (xfs->options.streams > 1)
+		return stream_target(ip);
 	if (xfs->options.inode32 && ip->data_ag == XFS_NO_AG)
 		return (struct xfs_place){
 			__atomic_fetch_add(&xfs->space.data_rotor, 1, __ATOMIC_RELAXED) % nr_ags,
@@ -195,14 +220,20 @@ static int convert_record(struct xfs_inode *ip, const struct extent *record)
 	return 0;
 }
 
-int xfs_map_convert_delayed(struct xfs_inode *ip, uint64_t block)
+static bool find_delayed(const struct xfs_inode *ip, uint64_t block, struct extent *record)
+{
+	return extent_map_find(&ip->map, block, record) && record->file <= block &&
+	       record->state == EXTENT_DELAYED;
+}
+
+int xfs_map_convert_delayed(struct xfs_inode *ip, uint64_t block, bool *left)
 {
 	struct extent record;
 	int err = 0;
 
-	while (!err && extent_map_find(&ip->map, block, &record) && record.file <= block &&
-	       record.state == EXTENT_DELAYED)
+	if (find_delayed(ip, block, &record))
 		err = convert_record(ip, &record);
+	*left = !err && find_delayed(ip, block, &record);
 	return err;
 }
 
@@ -281,16 +312,64 @@ static uint64_t prealloc_end(const struct xfs_inode *ip, uint64_t pos, uint64_t 
 	return xfs_eof_prealloc_end(&prealloc, &ip->map, i_size, pos, end);
 }
 
+/* XF10 (1): with an extent-size hint blocks are chosen at write time, whole multiples of it. */
+static bool allocates_late(const struct xfs *xfs, unsigned int flags)
+{
+	return xfs->options.delalloc && xfs->options.extsize == 0 && !(flags & IOMAP_DIRECT);
+}
+
+/* Widen the hole [*file, *end) to the extent size as far as it is one. */
+static void round_to_extsize(const struct xfs_inode *ip, uint64_t *file, uint64_t *end)
+{
+	const struct inode *inode = &ip->node.inode;
+	uint64_t size = xfs_of(inode)->options.extsize >> inode->i_blkbits;
+	uint64_t from = *file / size * size;
+	uint64_t to = (*end + size - 1) / size * size;
+	struct extent extent;
+
+	if (extent_map_find_before(&ip->map, *file, &extent) && extent.file + extent.len > from)
+		from = extent.file + extent.len;
+	if (extent_map_find(&ip->map, *file, &extent) && extent.file < to)
+		to = extent.file;
+	*file = from;
+	*end = to;
+}
+
+/*
+ * Blocks for the hole [file, end) now; maybe more than that, maybe less, but some for `file`.
+ * Without space for whole extents it gets what it needs.
+ */
+static int fill_now(struct xfs_inode *ip, uint64_t file, uint64_t end)
+{
+	uint64_t from = file;
+	uint64_t to = end;
+	uint64_t len = end - file;
+	int err = -ENOSPC;
+
+	if (xfs_of(&ip->node.inode)->options.extsize > 0) {
+		round_to_extsize(ip, &from, &to);
+		while ((len = to - from) > 0 && from <= file) {
+			err = xfs_map_fill_hole(ip, from, &len);
+			if (err)
+				break;
+			from += len;
+		}
+		if (from > file)
+			return 0;
+	}
+	len = end - file;
+	return err == -ENOSPC ? xfs_map_fill_hole(ip, file, &len) : err;
+}
+
 /* Space for a write to [pos, end), whose first block is in a hole that ends at hole_end. */
 static int make_space(struct xfs_inode *ip, uint64_t pos, uint64_t end, uint64_t hole_end,
 		      bool delayed)
 {
 	uint64_t block = pos >> ip->node.inode.i_blkbits;
-	uint64_t len = hole_end - block;
 	struct extent last;
 
 	if (!delayed)
-		return xfs_map_fill_hole(ip, block, &len);
+		return fill_now(ip, block, hole_end);
 
 	if (!extent_map_last(&ip->map, &last) || last.file < block) {
 		uint64_t wish = prealloc_end(ip, pos, end);
@@ -302,12 +381,11 @@ static int make_space(struct xfs_inode *ip, uint64_t pos, uint64_t end, uint64_t
 	return reserve(ip, block, hole_end);
 }
 
-/* The look-up found a hole: again with the lock held alone, then fill it. */
-static int begin_in_hole(struct xfs_inode *ip, uint64_t pos, uint64_t len, unsigned int flags,
-			 struct iomap *iomap)
+/* The look-up found a hole: again, and fill it.  => map_lock is held exclusively */
+static int begin_in_hole_locked(struct xfs_inode *ip, uint64_t pos, uint64_t len, bool delayed,
+				struct iomap *iomap)
 {
 	struct inode *inode = &ip->node.inode;
-	bool delayed = xfs_of(inode)->options.delalloc && !(flags & IOMAP_DIRECT);
 	uint64_t most = (uint64_t)MAX_RESERVED_PAGES << inode->i_mapping.page_shift;
 	uint64_t end = pos + (len < most ? len : most);
 	uint64_t block = pos >> inode->i_blkbits;
@@ -315,7 +393,6 @@ static int begin_in_hole(struct xfs_inode *ip, uint64_t pos, uint64_t len, unsig
 	struct extent extent;
 	int err = 0;
 
-	env_rwsem_write_lock(&ip->map_lock);
 	if (!find_record(ip, block, xfs_blocks_up(inode, end), &extent, &hole_end)) {
 		err = make_space(ip, pos, end, hole_end, delayed);
 		if (!err) {
@@ -325,7 +402,25 @@ static int begin_in_hole(struct xfs_inode *ip, uint64_t pos, uint64_t len, unsig
 	}
 	if (!err)
 		xfs_map_describe(ip, &extent, iomap);
+	return err;
+}
+
+static int begin_in_hole(struct xfs_inode *ip, uint64_t pos, uint64_t len, unsigned int flags,
+			 struct iomap *iomap)
+{
+	struct xfs *xfs = xfs_of(&ip->node.inode);
+	bool delayed = allocates_late(xfs, flags);
+	int err;
+
+	if (!delayed)
+		xfs_log_begin(&xfs->log, XFS_TRANS_ALLOC, &ip->node.inode);
+	env_rwsem_write_lock(&ip->map_lock);
+	err = begin_in_hole_locked(ip, pos, len, delayed, iomap);
 	env_rwsem_write_unlock(&ip->map_lock);
+	if (!delayed && iomap->flags & IOMAP_F_NEW)
+		xfs_log_end(&xfs->log, XFS_TRANS_ALLOC, &ip->logged);
+	else if (!delayed)
+		xfs_log_cancel(&xfs->log, XFS_TRANS_ALLOC);
 	return err;
 }
 

@@ -11,6 +11,8 @@
 
 #include <errno.h>
 
+#include <iomap/cost.h>
+
 /* ---- mapping ----------------------------------------------------------------------------- */
 
 static void describe(const struct xfs_inode *ip, uint64_t block, uint64_t end, struct iomap *iomap)
@@ -29,15 +31,25 @@ static void describe(const struct xfs_inode *ip, uint64_t block, uint64_t end, s
 	xfs_map_describe_hole(ip, block, end, iomap);
 }
 
+/* One transaction a piece, until the block has a place (XF15). */
 static int place_delayed(struct xfs_inode *ip, uint64_t block, uint64_t end, struct iomap *iomap)
 {
+	struct xfs_log *log = &xfs_of(&ip->node.inode)->log;
+	bool left;
 	int err;
 
-	env_rwsem_write_lock(&ip->map_lock);
-	err = xfs_map_convert_delayed(ip, block);
-	if (!err)
-		describe(ip, block, end, iomap);
-	env_rwsem_write_unlock(&ip->map_lock);
+	do {
+		xfs_log_begin(log, XFS_TRANS_ALLOC, &ip->node.inode);
+		env_rwsem_write_lock(&ip->map_lock);
+		err = xfs_map_convert_delayed(ip, block, &left);
+		if (!err && !left)
+			describe(ip, block, end, iomap);
+		env_rwsem_write_unlock(&ip->map_lock);
+		if (err)
+			xfs_log_cancel(log, XFS_TRANS_ALLOC);
+		else
+			xfs_log_end(log, XFS_TRANS_ALLOC, &ip->logged);
+	} while (left);
 	return err;
 }
 
@@ -102,7 +114,10 @@ static uint64_t ioend_end(const struct iomap_ioend *ioend)
 	return ioend->io_offset + ioend->io_size;
 }
 
-/* The reverse map of the group is updated in the same transaction (XF25). */
+/*
+ * The transaction goes on with the reverse map of the group (XF25), without the map lock: so an
+ * allocation of the same file may find the group busy, and pass by it (XF18).
+ */
 static void update_reverse_map(struct xfs_inode *ip, uint64_t start)
 {
 	struct xfs *xfs = xfs_of(&ip->node.inode);
@@ -112,32 +127,45 @@ static void update_reverse_map(struct xfs_inode *ip, uint64_t start)
 		return;
 	ag = xfs_place_of(&xfs->space.geometry, start).ag;
 	xfs_agf_lock(&xfs->space, ag, &ip->node.inode);
+	env_charge(ENV_COST_RMAP, 1);
+	xfs_agf_mark(&xfs->space, ag);
 	xfs_agf_unlock(&xfs->space, ag);
 }
 
-/* Unwritten blocks of [block, end) hold their data now.  => map_lock is held exclusively */
-static int convert_unwritten(struct xfs_inode *ip, uint64_t block, uint64_t end)
+/* The first unwritten record with blocks of [*block, end); false if there is none. */
+static bool find_unwritten(const struct xfs_inode *ip, uint64_t *block, uint64_t end,
+			   struct extent *extent)
+{
+	while (*block < end && extent_map_find(&ip->map, *block, extent) && extent->file < end) {
+		if (extent->state == EXTENT_UNWRITTEN)
+			return true;
+		*block = extent->file + extent->len;
+	}
+	return false;
+}
+
+/*
+ * The next unwritten blocks of [*block, end) hold their data now; *start is where their record
+ * was.  1, 0 if there are none left, or an error.  => map_lock is held exclusively
+ */
+static int convert_next(struct xfs_inode *ip, uint64_t *block, uint64_t end, uint64_t *start)
 {
 	struct extent extent;
+	uint64_t from, to;
+	int err;
 
-	while (block < end && extent_map_find(&ip->map, block, &extent) && extent.file < end) {
-		uint64_t extent_end = extent.file + extent.len;
-		uint64_t from = extent.file > block ? extent.file : block;
-		uint64_t to = extent_end < end ? extent_end : end;
-		int err;
-
-		block = to;
-		if (extent.state != EXTENT_UNWRITTEN)
-			continue;
-		err = extent_map_convert(&ip->map, from, to - from, EXTENT_NO_START, EXTENT_NORM,
-					 NULL);
-		if (err)
-			return err;
-		xfs_map_bump(ip);
-		xfs_mark_meta(ip);
-		update_reverse_map(ip, extent.start);
-	}
-	return 0;
+	if (!find_unwritten(ip, block, end, &extent))
+		return 0;
+	from = extent.file > *block ? extent.file : *block;
+	to = extent.file + extent.len < end ? extent.file + extent.len : end;
+	err = extent_map_convert(&ip->map, from, to - from, EXTENT_NO_START, EXTENT_NORM, NULL);
+	if (err)
+		return err;
+	xfs_map_bump(ip);
+	xfs_mark_meta(ip);
+	*block = to;
+	*start = extent.start;
+	return 1;
 }
 
 /* F25.  => map_lock is held exclusively */
@@ -153,17 +181,47 @@ static void raise_disk_size(struct xfs_inode *ip, uint64_t end)
 	xfs_mark_meta(ip);
 }
 
-static int try_complete_range(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool unwritten)
+/* => a transaction is running */
+static int convert_and_raise(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool unwritten)
 {
 	const struct inode *inode = &ip->node.inode;
-	int err = 0;
+	uint64_t block = pos >> inode->i_blkbits;
+	uint64_t end_block = xfs_blocks_up(inode, end);
+	uint64_t start = 0;
+	int n = 0;
 
 	env_rwsem_write_lock(&ip->map_lock);
-	if (unwritten)
-		err = convert_unwritten(ip, pos >> inode->i_blkbits, xfs_blocks_up(inode, end));
-	if (!err)
+	if (unwritten) {
+		env_charge(ENV_COST_CONVERT, 1);
+		n = convert_next(ip, &block, end_block, &start);
+	}
+	while (n > 0) {
+		env_rwsem_write_unlock(&ip->map_lock);
+		update_reverse_map(ip, start);
+		env_rwsem_write_lock(&ip->map_lock);
+		n = convert_next(ip, &block, end_block, &start);
+	}
+	if (n == 0)
 		raise_disk_size(ip, end);
 	env_rwsem_write_unlock(&ip->map_lock);
+	return n;
+}
+
+static int try_complete_range(struct xfs_inode *ip, uint64_t pos, uint64_t end, bool unwritten)
+{
+	struct inode *inode = &ip->node.inode;
+	struct xfs_log *log = &xfs_of(inode)->log;
+	enum xfs_trans kind = unwritten ? XFS_TRANS_CONVERT : XFS_TRANS_SIZE;
+	int err;
+
+	if (!unwritten && end <= __atomic_load_n(&ip->disk_size, __ATOMIC_RELAXED))
+		return 0;
+	xfs_log_begin(log, kind, inode);
+	err = convert_and_raise(ip, pos, end, unwritten);
+	if (err)
+		xfs_log_cancel(log, kind);
+	else
+		xfs_log_end(log, kind, &ip->logged);
 	return err;
 }
 

@@ -57,13 +57,14 @@ extern "C" {
 	  "folio changed under its mapping's lock", "T27")                                         \
 	X(END_FOLIO, "end-folio", "VC9", 300000, 1, "folio whose I/O ended", "assumed")            \
 	X(REQUEST, "request", "VC10", 2000000, 1, "request built and submitted", "assumed")        \
-	X(ALLOC, "alloc", "VC11", 5000000, 1, "transaction that allocates", "T14, one context")    \
+	X(ALLOC, "alloc", "VC11", 5000000, 1, "transaction that allocates", "assumed")             \
 	X(ALLOC_STEP, "alloc-step", "VC12", 150000, 1, "free extent looked at", "assumed")         \
-	X(AGF_UPDATE, "agf-update", "VC13", 5000000, 1, "change of a group's free space",          \
-	  "T14, shape")                                                                            \
+	X(AGF_UPDATE, "agf-update", "VC13", 300000000, 1, "change of a group's free space",        \
+	  "T14: 238 us a block with one context")                                                  \
 	X(CONVERT, "convert", "VC14", 5000000, 1, "transaction that converts unwritten extents",   \
-	  "T14, shape")                                                                            \
-	X(RMAP, "rmap", "VC14", 3000000, 1, "update of a reverse map under the AGF", "T14, shape") \
+	  "assumed")                                                                               \
+	X(RMAP, "rmap", "VC14", 160000000, 1, "update of a reverse map under the AGF",             \
+	  "T14: shape of 2 to 8 contexts")                                                         \
 	X(LOG_RESERVE, "log-reserve", "VC15", 500000, 1, "log reservation that need not wait",     \
 	  "assumed")                                                                               \
 	X(HANDLE, "handle", "VC16", 2000000, 1, "journal handle started and stopped", "assumed")   \

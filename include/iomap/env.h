@@ -105,6 +105,19 @@ struct env_world {
 	/* Both or none; without, env_rcu_call() waits for readers itself and then calls. */
 	void (*rcu_call)(struct env_rcu_head *head, void (*fn)(struct env_rcu_head *head));
 	void (*rcu_barrier)(void);
+	/* Optional: env_switch_point_at(); without, it is a switch_point. */
+	void (*switch_point_at)(const char *name);
+	/*
+	 * Optional: a lock that is not one of env.h's, such as a bit in a word.  This task may
+	 * have to wait for it; has it; gives it back, or over to another task.
+	 */
+	void (*own_lock_wait)(const void *lock, const char *name);
+	void (*own_lock_taken)(const void *lock, const char *name);
+	void (*own_lock_gone)(const void *lock);
+	/* Optional: one task may hold several locks of that name. */
+	void (*lock_may_nest)(const char *name);
+	/* Optional, else lock_init: the lock is one of env_spin_init(). */
+	void (*spin_init)(const void *lock, const char *name);
 	/* Optional: record a span, see trace.h. */
 	void (*trace_span)(enum env_track track, unsigned int number, const char *name,
 			   uint64_t start_ns, uint64_t end_ns, uint64_t value);
@@ -121,7 +134,7 @@ struct env_task {
 };
 
 enum {
-	ENV_LOCAL_DIRTIED, /* folio: pages dirtied since the last throttling check */
+	ENV_LOCAL_DIRTIED, /* folio: bytes dirtied and not yet paid for by a sleep */
 	ENV_LOCAL_DIRTIED_MAX, /* folio: how many until the next one, 0: not known yet */
 	ENV_LOCAL_CANCELLED, /* iomap: not 0: operations of this thread end with -EINTR */
 	ENV_LOCAL_PLACE, /* iomap: where the last copy of this thread ended, see cost.h */
@@ -169,6 +182,17 @@ static inline void env_mutex_init(struct env_mutex *mutex, const char *name)
 	mutex->word = 0;
 	if (env_unlikely(env_world != NULL))
 		env_world->lock_init(mutex, name);
+}
+
+/*
+ * A mutex that is only ever held for a moment: its holder waits for nothing but other such
+ * locks.  On the host it is like any other; a virtual CPU waits for it busily.
+ */
+static inline void env_spin_init(struct env_mutex *mutex, const char *name)
+{
+	mutex->word = 0;
+	if (env_unlikely(env_world != NULL))
+		(env_world->spin_init ? env_world->spin_init : env_world->lock_init)(mutex, name);
 }
 
 static inline bool env_mutex_trylock(struct env_mutex *mutex)
@@ -293,6 +317,15 @@ static inline void env_switch_point(void)
 {
 	if (env_unlikely(env_world != NULL))
 		env_world->switch_point();
+}
+
+void env_switch_point_named(const char *name);
+
+/* The same with a name, by which a script of the simulator can stop a task (sim.h). */
+static inline void env_switch_point_at(const char *name)
+{
+	if (env_unlikely(env_world != NULL))
+		env_switch_point_named(name);
 }
 
 /* ---- random numbers: a generator is its seed, the same on every machine ------------- */

@@ -42,9 +42,11 @@ enum folio_bits {
 	FOLIO_DROPBEHIND = 1u << 7, /* evict when clean (D39) */
 	FOLIO_LRU = 1u << 8, /* on a reclaim list [that list's lock] */
 	FOLIO_PRIVATE = 1u << 9, /* per-block state is attached (C5) [folio lock] */
+	FOLIO_DIRTY_PART_SHIFT = 10, /* dirty sectors, if counted (W57): bits 10..22 [folio lock] */
 	FOLIO_ORDER_SHIFT = 26, /* order in bits 26..30 [constant while referenced] */
 };
 
+#define FOLIO_DIRTY_PART (0x1fffu << FOLIO_DIRTY_PART_SHIFT)
 #define FOLIO_ORDER_MASK (31u << FOLIO_ORDER_SHIFT)
 #define FOLIO_REF_ONE	 (1ull << 32)
 

@@ -105,6 +105,7 @@ struct address_space {
 	uint64_t nr_pages; /* [M] cached */
 	uint64_t nr_dirty; /* [M] pages of dirty folios */
 	uint64_t nr_writeback; /* [M] pages of folios under writeback */
+	uint64_t writeback_bytes; /* [M] of their blocks that were dirty, if counted (W57) */
 	uint64_t writeback_index; /* [a] where a cyclic pass goes on (F1) */
 	uint32_t legacy_errors; /* [a] MAPPING_EIO, MAPPING_ENOSPC (K27) */
 	struct env_rwsem invalidate_lock; /* L2 */
@@ -138,12 +139,19 @@ struct super_block {
 	struct backing_dev *s_bdi; /* [I] */
 	uint32_t s_blocksize; /* [I] bytes */
 	uint8_t s_blkbits; /* [I] */
+	/*
+	 * [I] Set between super_init() and the first inode: writes and writeback pay for buffer
+	 * heads besides (EX26, VC6).  Changes costs in virtual time and nothing else.
+	 */
+	bool s_buffer_heads;
 	errseq_t s_wb_err; /* [a] for syncfs (K27) */
 	struct env_mutex s_wb_lock; /* protects s_wb_inodes */
 	struct list_head s_wb_inodes; /* inodes with pages under writeback (K15) */
+	struct list_head s_wb_waiting; /* .. those a sync still has to wait for */
 	struct env_mutex s_sync_lock; /* one sync at a time */
 	struct env_waitq s_inode_wait; /* I_SYNC cleared or i_pins dropped on some inode */
 	struct list_head s_link; /* on bdi->sbs */
+	uint32_t s_parallelism; /* [bdi] wb_parallelism() at the first inode; 0: not asked yet */
 	void *s_fs_info; /* the back end's */
 };
 
@@ -189,9 +197,8 @@ struct inode {
 	struct env_mutex i_lock; /* L9 */
 	uint32_t i_state; /* [i, read without] enum inode_state */
 	struct wb_ctx *i_wb; /* [i + mapping lock] the context it is bound to (K31) */
-	struct list_head i_io_list; /* [W] b_dirty, b_io, b_more_io or b_dirty_time */
-	bool i_listed; /* [W + i] it is on one of them */
-	bool i_taken; /* [W + i] .. on b_io or b_more_io: a work has taken it */
+	struct list_head i_io_list; /* [W] */
+	uint8_t i_list; /* [W + i] which list of the context that is in; 0: none */
 	uint64_t dirtied_when; /* [i] ns: when it became dirty (K5) */
 	struct list_head i_wb_link; /* [s_wb_lock] on s_wb_inodes */
 	uint32_t i_pins; /* [s_wb_lock] syncs that wait for its I/O */

@@ -32,6 +32,12 @@ enum dirty_tracking {
 	DIRTY_TRACKING_FOLIO, /* every uptodate block of its folio (before) */
 };
 
+/* What the dirty limits count of a folio with a dirty block (W57). */
+enum dirty_accounting {
+	DIRTY_ACCOUNT_FOLIO, /* all of it (K1) */
+	DIRTY_ACCOUNT_BLOCK, /* its dirty blocks */
+};
+
 /* The largest folio a cache of 4 KiB pages can have: 2^9 pages. */
 #define PAGE_CACHE_MAX_ORDER 9
 
@@ -40,6 +46,7 @@ struct page_cache_config {
 	uint32_t page_size; /* power of two, 4096 .. 65536 */
 	uint32_t max_folio; /* bytes, power of two, page_size .. 2 MiB; 0: 2 MiB (J1) */
 	enum dirty_tracking dirty_tracking;
+	enum dirty_accounting dirty_accounting;
 	bool order_hint; /* off: writes make folios of the minimum order only (J3) */
 	bool prefault; /* touch the memory once at creation */
 
@@ -67,6 +74,14 @@ void page_cache_destroy(struct page_cache *cache);
 
 uint32_t page_cache_page_size(const struct page_cache *cache);
 const struct page_cache_config *page_cache_get_config(const struct page_cache *cache);
+
+/*
+ * Change the dirty limits of a running cache, both in % of its capacity or both in bytes; one
+ * form clears the other (K18).  A lower limit comes step by step, and never below what is dirty.
+ * 0, or -EINVAL for more than 100 % or for 0 bytes.
+ */
+int page_cache_set_dirty_ratio(struct page_cache *cache, uint32_t ratio, uint32_t background);
+int page_cache_set_dirty_bytes(struct page_cache *cache, uint64_t bytes, uint64_t background);
 
 #define PAGE_CACHE_ORDERS 21
 

@@ -23,7 +23,7 @@ struct env_trace_event {
 	unsigned int number;
 	const char *name; /* lives as long as the run */
 	uint64_t start_ns, end_ns;
-	uint64_t value; /* of a slice: pages; of a channel: bytes; else 0 */
+	uint64_t value; /* of a slice: pages; a channel: bytes; a CPU: the task's number; else 0 */
 };
 
 void env_trace_world(enum env_track track, unsigned int number, const char *name, uint64_t start_ns,
