@@ -71,15 +71,85 @@ Test(report_cli, an_unknown_command_names_the_nearest)
 	refused("rum anchor-overwrite", "did you mean 'run'?");
 }
 
-Test(report_cli, knobs_and_commands_of_later_versions_are_named_as_such)
+Test(report_cli, knobs_of_later_versions_are_named_as_such)
 {
-	refused("run anchor-overwrite --cpus 4", "not available in this version");
 	refused("run anchor-overwrite --html x.html", "not available in this version");
-	refused("run anchor-overwrite --trace x.json", "not available in this version");
-	refused("run anchor-overwrite --clock virtual", "not available in this version");
-	refused("sweep anchor-overwrite", "not available in this version");
-	refused("compare a b", "not available in this version");
-	refused("calibrate", "not available in this version");
+}
+
+Test(report_cli, what_only_a_virtual_clock_has_is_refused_with_the_real_one)
+{
+	refused("run anchor-overwrite --cpus 4", "add --clock virtual");
+	refused("run anchor-overwrite --trace /tmp/iomap-trace-refused", "add --clock virtual");
+	unlink("/tmp/iomap-trace-refused");
+}
+
+Test(report_cli, what_a_virtual_clock_cannot_have_is_refused)
+{
+	refused("run anchor-overwrite --clock virtual --device file:/tmp/x", "takes real time");
+	refused("run anchor-overwrite --clock virtual --cpus 0", "at least 1");
+	refused("run anchor-overwrite --clock virtual --cpus 100000", "at most");
+	refused("run anchor-overwrite --clock virtual --trace -", "may be written");
+	refused("run contexts --clock virtual --trace /tmp/iomap-trace-refused2", "takes one");
+	unlink("/tmp/iomap-trace-refused2");
+	refused("T14 --clock real", "virtual time");
+}
+
+Test(report_cli, a_knob_out_of_range_says_the_range)
+{
+	refused("run anchor-overwrite --workers-per-ctx 0", "at least 1");
+	refused("run anchor-overwrite --workers-per-ctx 1000", "at most");
+	refused("run anchor-overwrite --dirty-ratio 101", "at most 100");
+	refused("run anchor-overwrite --max-ratio 101", "at most 100");
+}
+
+Test(report_cli, a_sweep_with_wrong_values_says_what_would_be_right)
+{
+	refused("sweep anchor-overwrite", "--vary");
+	refused("sweep", "run what?");
+	refused("sweep anchor-overwrite --vary", "--vary has no value");
+	refused("sweep anchor-overwrite --vary nr-wb-ctx", "NAME=VALUES");
+	refused("sweep anchor-overwrite --vary nr-wb-ctxx=1", "did you mean --nr-wb-ctx?");
+	refused("sweep anchor-overwrite --vary nr-wb-ctx=5..1", "goes up");
+	refused("sweep anchor-overwrite --vary nr-wb-ctx=1..5:0", "goes up");
+	refused("sweep anchor-overwrite --vary nr-wb-ctx=1,,2", "a value is missing");
+	refused("sweep anchor-overwrite --vary memory=1g..2g", "whole numbers");
+	refused("sweep anchor-overwrite --vary fs=xfs,zfs", "there are: xfs");
+	refused("sweep anchor-overwrite --vary seed=1..5000", "at most 4096");
+	refused("sweep anchor-overwrite --vary seed=1..100 --vary nr-wb-ctx=1..100", "4096");
+	refused("sweep anchor-overwrite --vary fs=xfs --vary fs=ext4", "varies already");
+	refused("sweep anchor-overwrite --vary fs=xfs --fs ext4", "leave one of them out");
+	refused("sweep anchor-overwrite --vary clock=real,virtual", "--clock");
+	refused("sweep anchor-overwrite --vary fs=xfs --show datta_bytes", "'data_bytes'");
+	refused("sweep T14 --vary seed=1", "run T14");
+	refused("sweep knee --vary seed=1", "has its own");
+	refused("run anchor-overwrite --vary fs=xfs", "belongs to");
+	refused("run anchor-overwrite --csv -", "belongs to");
+}
+
+Test(report_cli, a_published_table_refuses_the_knobs_it_varies)
+{
+	refused("T14 --nr-wb-ctx 4", "which varies it");
+	refused("run T15x", "did you mean");
+}
+
+Test(report_cli, compare_names_the_file_that_is_wrong)
+{
+	char path[] = "/tmp/iomap-report-XXXXXX";
+	char arguments[64];
+	int fd = mkstemp(path);
+
+	refused("compare", "two files");
+	refused("compare /no/such/a.json /no/such/b.json", "/no/such/a.json");
+	cr_assert_eq(write(fd, "{\n\"schema\": 1,\n", 16), 16);
+	close(fd);
+	snprintf(arguments, sizeof(arguments), "compare %s %s", path, path);
+	refused(arguments, path);
+	unlink(path);
+}
+
+Test(report_cli, calibrate_takes_no_other_argument)
+{
+	refused("calibrate fast", "takes no argument");
 }
 
 Test(report_cli, an_unknown_file_system_names_those_there_are)
@@ -111,7 +181,7 @@ Test(report_cli, a_wrong_word_lists_the_right_ones)
 {
 	refused("run anchor-overwrite --warm cold", "written|readahead");
 	refused("run anchor-overwrite --dirty-tracking page", "block|folio");
-	refused("run anchor-overwrite --device disk", "ram, null or file:PATH");
+	refused("run anchor-overwrite --device floppy", "ram, null, file:PATH or a model: pm1733a");
 	refused("run anchor-overwrite --fs-options speed=1", "speed");
 	refused("run anchor-overwrite --fs ext4 --ags 4", "xfs has");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * cli.c - the command line
+ * cli.c - the commands
  */
 #include "cli.h"
 
@@ -9,11 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calibrate.h"
+#include "command.h"
+#include "compare.h"
 #include "experiments.h"
 #include "fio-parse.h"
 #include "jobs.h"
 #include "json.h"
 #include "progress.h"
+#include "published.h"
 #include "report.h"
 #include "table.h"
 
@@ -21,22 +25,22 @@ static const char usage[] =
 	"usage:\n"
 	"  iomap-report [--json FILE|-]          every experiment, published figures beside ours\n"
 	"  iomap-report run WORKLOAD [knobs]     one workload\n"
+	"  iomap-report T14 [knobs]              one published table, ours beside it\n"
+	"  iomap-report sweep WORKLOAD --vary NAME=VALUES [--vary ...] [knobs]\n"
+	"                                        every combination; VALUES is 1..12, 0..90:10 or\n"
+	"                                        a,b,c; --show RESULTS, --csv FILE|-\n"
+	"  iomap-report compare A.json B.json    what changed, by how much\n"
+	"  iomap-report calibrate [--json -]     measure the table of costs on this host\n"
 	"  iomap-report list                     workloads, file systems, knobs, results\n"
 	"\n"
 	"WORKLOAD is a built-in experiment, a fio job file, a .cmd file of commands, or a command\n"
 	"line of fio: quoted as one argument, or as all arguments from `fio' on.\n"
+	"With --clock virtual (a sweep's default) it runs on --cpus N simulated CPUs over a\n"
+	"modelled --device, the same way each time; --trace FILE keeps what happened when.\n"
 	"Exit status: 0, 1 if an expectation failed, 2 if the input is wrong.\n";
 
-static const char *const subcommands[] = {"run", "list", "help", NULL};
-static const char *const later_subcommands[] = {"sweep", "compare", "calibrate", NULL};
-
-struct command {
-	struct knobs knobs;
-	const char *workload;
-	int fio_argc; /* 0: the workload is one argument */
-	char **fio_argv;
-	const char *json; /* NULL: none */
-};
+static const char *const subcommands[] = {"run",  "sweep", "compare", "calibrate",
+					  "list", "help",  NULL};
 
 static int complain(const char *err)
 {
@@ -45,80 +49,23 @@ static int complain(const char *err)
 	return EXIT_BAD_INPUT;
 }
 
-static bool word_is_in(const char *word, const char *const *words)
-{
-	for (unsigned int i = 0; words[i]; i++)
-		if (strcmp(words[i], word) == 0)
-			return true;
-	return false;
-}
-
-/* ---- reading ---------------------------------------------------------------------------- */
-
-/* `--name value` or `--name=value`; *i moves to the last argument used. */
-static int read_knob(struct command *command, int argc, char **argv, int *i, char *err)
-{
-	static char name[64];
-	const char *given = argv[*i] + 2;
-	size_t len = strcspn(given, "=");
-	const char *value = given[len] ? given + len + 1 : NULL;
-
-	snprintf(name, sizeof(name), "%.*s", (int)len, given);
-	if (!value && *i + 1 < argc)
-		value = argv[*i + 1];
-	if (strcmp(name, "json") == 0) {
-		if (!value || !*value) {
-			snprintf(err, ERR_MAX, "--json has no value; it takes a FILE or -");
-			return -EINVAL;
-		}
-		command->json = value;
-	} else if (knobs_set(&command->knobs, name, value, err)) {
-		return -EINVAL;
-	}
-	if (!given[len])
-		(*i)++;
-	return 0;
-}
-
-static int read_command(struct command *command, int argc, char **argv, char *err)
-{
-	for (int i = 0; i < argc; i++) {
-		if (strncmp(argv[i], "--", 2) == 0) {
-			if (read_knob(command, argc, argv, &i, err))
-				return -EINVAL;
-		} else if (argv[i][0] == '-' && argv[i][1]) {
-			snprintf(err, ERR_MAX,
-				 "no option '%.100s'; knobs start with --, as in --fs", argv[i]);
-			return -EINVAL;
-		} else if (command->workload) {
-			snprintf(err, ERR_MAX,
-				 "'%.100s' comes after '%.100s'; one run has one workload", argv[i],
-				 command->workload);
-			return -EINVAL;
-		} else {
-			command->workload = argv[i];
-			if (strcmp(argv[i], "fio") == 0) {
-				command->fio_argc = argc - i;
-				command->fio_argv = argv + i;
-				return 0;
-			}
-		}
-	}
-	return 0;
-}
-
 /* ---- running ---------------------------------------------------------------------------- */
 
-static bool quiet(const char *json)
+static void print(const struct outcome *outcome)
 {
-	return json && strcmp(json, "-") == 0;
+	if (outcome->sweep)
+		sweep_print(outcome->sweep, outcome, stdout);
+	else
+		outcome_print(outcome, false, stdout);
 }
 
 static int finish(const struct outcome *outcome, const struct command *command, int status,
 		  char *err)
 {
-	if (!quiet(command->json))
-		outcome_print(outcome, false, stdout);
+	if (!command_quiet(command))
+		print(outcome);
+	if (command->csv && sweep_write_csv(outcome->sweep, outcome, command->csv, err))
+		return complain(err);
 	if (command->json && json_write_outcome(outcome, command->json, err))
 		return complain(err);
 	for (unsigned int i = 0; i < outcome->nr_runs; i++)
@@ -137,56 +84,129 @@ static int finish(const struct outcome *outcome, const struct command *command, 
 	return status;
 }
 
-/* --json FILE must be writable before hours are spent. */
-static int check_json(const char *path, char *err)
+/* What $ncpus and $mb_memory mean is the simulated machine's. */
+static int load_fio(const struct command *command, struct fio_workload *workload, char *err)
 {
-	FILE *file;
-
-	if (!path || strcmp(path, "-") == 0)
-		return 0;
-	file = fopen(path, "a");
-	if (!file) {
-		snprintf(err, ERR_MAX,
-			 "--json '%.200s': %s; it is a file that may be written, or -", path,
-			 strerror(errno));
-		return -EINVAL;
+	fio_workload_init(workload);
+	if (knobs_virtual(&command->knobs) || command->sweep) {
+		workload->nr_cpus = knob_number(&command->knobs, KNOB_CPUS);
+		workload->mb_memory = knob_number(&command->knobs, KNOB_MEMORY) >> 20;
 	}
-	fclose(file);
-	return 0;
+	if (command->fio_argc)
+		return fio_parse_argv(workload, command->fio_argc, command->fio_argv, err, ERR_MAX);
+	if (fio_line_is_command(command->workload))
+		return fio_parse_line(workload, command->workload, err, ERR_MAX);
+	return fio_load(workload, command->workload, err, ERR_MAX);
 }
 
 static int run_fio(const struct command *command, struct outcome *outcome, char *err)
 {
 	struct fio_workload workload;
-	int error;
-	int status;
+	int status = EXIT_BAD_INPUT;
 
-	fio_workload_init(&workload);
-	if (command->fio_argc)
-		error = fio_parse_argv(&workload, command->fio_argc, command->fio_argv, err,
-				       ERR_MAX);
-	else if (fio_line_is_command(command->workload))
-		error = fio_parse_line(&workload, command->workload, err, ERR_MAX);
-	else
-		error = fio_load(&workload, command->workload, err, ERR_MAX);
-	status = error ? EXIT_BAD_INPUT : jobs_run(&workload, &command->knobs, outcome, err);
+	if (load_fio(command, &workload, err) == 0)
+		status = jobs_run(&workload, &command->knobs, outcome, err);
 	fio_workload_destroy(&workload);
 	return status;
 }
 
-static int run_workload(const struct command *command)
+static int run_workload(const struct command *command, struct outcome *outcome, char *err)
 {
 	const struct experiment *experiment = experiment_find(command->workload);
+	const struct published *table = published_find(command->workload);
+
+	if (experiment)
+		return experiment_run(experiment, &command->knobs, outcome, err);
+	if (table)
+		return published_run(table, &command->knobs, outcome, err);
+	return run_fio(command, outcome, err);
+}
+
+/* ---- sweeps ----------------------------------------------------------------------------- */
+
+static int sweep_fio(const struct command *command, struct outcome *outcome, char *err)
+{
+	struct fio_workload workload;
+	struct sweep_workload what = {.name = command->workload, .fio = &workload};
+	int status = EXIT_BAD_INPUT;
+
+	if (load_fio(command, &workload, err) == 0) {
+		for (unsigned int i = 0; i < workload.nr_notes; i++)
+			note(outcome, "%s", workload.notes[i]);
+		status = sweep_run(command->sweep, &command->knobs, &what, outcome, err);
+	}
+	fio_workload_destroy(&workload);
+	return status;
+}
+
+/* Its own knobs hold unless the user says otherwise. */
+static int sweep_named(const struct named_sweep *named, const struct command *command,
+		       struct outcome *outcome, char *err)
+{
+	struct fio_workload workload;
+	struct sweep_workload what = {.name = named->name, .fio = &workload};
+	struct knobs knobs = command->knobs;
+	int status = EXIT_BAD_INPUT;
+
+	if (command->sweep->nr_axes) {
+		snprintf(err, ERR_MAX, "--vary with %s, which has its own; leave it out",
+			 named->name);
+		return EXIT_BAD_INPUT;
+	}
+	for (unsigned int i = 0; named->knobs[i]; i += 2)
+		knobs_default(&knobs, knob_find(named->knobs[i]), named->knobs[i + 1]);
+	for (unsigned int i = 0; named->vary[i]; i++)
+		if (sweep_add(command->sweep, named->vary[i], err))
+			return EXIT_BAD_INPUT;
+	fio_workload_init(&workload);
+	if (fio_parse_job_text(&workload, named->name, named->job, err, ERR_MAX) == 0)
+		status = sweep_run(command->sweep, &knobs, &what, outcome, err);
+	if (!err[0])
+		named->judge(command->sweep, outcome);
+	fio_workload_destroy(&workload);
+	return status;
+}
+
+static int sweep_workload(const struct command *command, struct outcome *outcome, char *err)
+{
+	const struct named_sweep *named = named_sweep_find(command->workload);
+	struct sweep_workload what = {
+		.name = command->workload,
+		.experiment = experiment_find(command->workload),
+	};
+
+	if (named)
+		return sweep_named(named, command, outcome, err);
+	if (published_find(command->workload)) {
+		snprintf(err, ERR_MAX, "%s has its own configurations; 'run %s' runs them",
+			 command->workload, command->workload);
+		return EXIT_BAD_INPUT;
+	}
+	if (what.experiment)
+		return sweep_run(command->sweep, &command->knobs, &what, outcome, err);
+	return sweep_fio(command, outcome, err);
+}
+
+/* ---- commands --------------------------------------------------------------------------- */
+
+static int do_command(struct command *command, int argc, char **argv)
+{
 	struct outcome outcome;
 	char err[ERR_MAX] = "";
 	int status;
 
+	if (command_read(command, argc, argv, err) || command_check_files(command, err))
+		return complain(err);
+	if (!command->workload)
+		return complain(
+			"run what? give an experiment of 'iomap-report list', a fio job file "
+			"or 'fio ...'");
+	if (command_check_workload(command, err))
+		return complain(err);
 	outcome_init(&outcome, command->workload);
 	progress_start(0);
-	if (experiment)
-		status = experiment_run(experiment, &command->knobs, &outcome, err);
-	else
-		status = run_fio(command, &outcome, err);
+	status = command->sweep ? sweep_workload(command, &outcome, err)
+				: run_workload(command, &outcome, err);
 	progress_stop();
 	if (err[0])
 		complain(err);
@@ -196,51 +216,56 @@ static int run_workload(const struct command *command)
 	return status;
 }
 
-/* A name that is no experiment and no file: what was meant? */
-static int check_workload_name(const struct command *command, char *err)
+static int command_sweep(int argc, char **argv)
 {
-	const char *names[64];
-	const char *nearest;
-	unsigned int nr = 0;
-	FILE *file;
+	struct sweep sweep = {0};
+	struct command command = {.sweep = &sweep};
+	int status = do_command(&command, argc, argv);
 
-	if (command->fio_argc || experiment_find(command->workload) ||
-	    fio_line_is_command(command->workload))
-		return 0;
-	file = fopen(command->workload, "r");
-	if (file) {
-		fclose(file);
-		return 0;
-	}
-	if (errno != ENOENT || strpbrk(command->workload, "./"))
-		return 0;
-	while (experiments[nr] && nr < 63) {
-		names[nr] = experiments[nr]->name;
-		nr++;
-	}
-	names[nr] = NULL;
-	nearest = word_nearest(command->workload, names);
-	snprintf(err, ERR_MAX, "no file or experiment '%.200s'; %s%s%s", command->workload,
-		 nearest ? "did you mean '" : "'iomap-report list' has the experiments",
-		 nearest ? nearest : "", nearest ? "'?" : "");
-	return -EINVAL;
+	sweep_destroy(&sweep);
+	return status;
 }
 
 static int command_run(int argc, char **argv)
 {
 	struct command command = {0};
+
+	/* A sweep with a name is one whatever the command. */
+	if (argc > 0 && named_sweep_find(argv[0]))
+		return command_sweep(argc, argv);
+	return do_command(&command, argc, argv);
+}
+
+static int command_compare(int argc, char **argv)
+{
+	char err[ERR_MAX] = "";
+	int status;
+
+	if (argc != 2)
+		return complain("compare takes two files of --json: compare A.json B.json");
+	status = compare_files(argv[0], argv[1], stdout, err);
+	return err[0] ? complain(err) : status;
+}
+
+static int command_calibrate(int argc, char **argv)
+{
+	bool json = argc == 2 && strcmp(argv[0], "--json") == 0 && strcmp(argv[1], "-") == 0;
 	char err[ERR_MAX] = "";
 
-	knobs_init(&command.knobs);
-	if (read_command(&command, argc, argv, err) || check_json(command.json, err))
-		return complain(err);
-	if (!command.workload)
-		return complain(
-			"run what? give an experiment of 'iomap-report list', a fio job file "
-			"or 'fio ...'");
-	if (check_workload_name(&command, err))
-		return complain(err);
-	return run_workload(&command);
+	if (argc > 0 && !json)
+		return complain("calibrate takes no argument but '--json -'");
+	if (calibrate_run(stdout, json, err) == 0)
+		return EXIT_OK;
+	complain(err);
+	return EXIT_MISS;
+}
+
+static int command_list(int argc)
+{
+	if (argc > 0)
+		return complain("list takes no argument; 'iomap-report list' alone");
+	list_print(stdout);
+	return EXIT_OK;
 }
 
 static int command_report(int argc, char **argv)
@@ -248,8 +273,7 @@ static int command_report(int argc, char **argv)
 	struct command command = {0};
 	char err[ERR_MAX] = "";
 
-	knobs_init(&command.knobs);
-	if (read_command(&command, argc, argv, err))
+	if (command_read(&command, argc, argv, err))
 		return complain(err);
 	for (unsigned int id = 0; id < NR_KNOBS; id++) {
 		if (!knob_given(&command.knobs, (enum knob_id)id))
@@ -260,29 +284,27 @@ static int command_report(int argc, char **argv)
 			 knob_table[id].name);
 		return complain(err);
 	}
-	if (check_json(command.json, err))
+	if (command.knobs.trace)
+		return complain("--trace without a workload; 'run WORKLOAD' takes it");
+	if (command_check_files(&command, err))
 		return complain(err);
 	return report_run(command.json);
 }
 
-static int unknown_subcommand(const char *word)
+static int unknown_command(const char *word)
 {
+	const char *nearest = word_nearest(word, subcommands);
 	char err[ERR_MAX];
-	const char *nearest;
 
-	if (word_is_in(word, later_subcommands)) {
-		snprintf(err, ERR_MAX, "%s is not available in this version; there are: run, list",
-			 word);
-		return complain(err);
-	}
-	nearest = word_nearest(word, subcommands);
-	if (experiment_find(word) || strpbrk(word, "./ "))
+	if (experiment_find(word) || named_sweep_find(word) || strpbrk(word, "./ "))
 		snprintf(err, ERR_MAX, "no command '%.100s'; did you mean 'run %.100s'?", word,
 			 word);
 	else if (nearest)
 		snprintf(err, ERR_MAX, "no command '%.100s'; did you mean '%s'?", word, nearest);
 	else
-		snprintf(err, ERR_MAX, "no command '%.100s'; there are: run, list", word);
+		snprintf(err, ERR_MAX,
+			 "no command '%.100s'; there are: run, sweep, compare, calibrate, list",
+			 word);
 	return complain(err);
 }
 
@@ -298,11 +320,15 @@ int report_main(int argc, char **argv)
 	}
 	if (strcmp(word, "run") == 0)
 		return command_run(argc - 2, argv + 2);
-	if (strcmp(word, "list") == 0) {
-		if (argc > 2)
-			return complain("list takes no argument; 'iomap-report list' alone");
-		list_print(stdout);
-		return EXIT_OK;
-	}
-	return unknown_subcommand(word);
+	if (strcmp(word, "sweep") == 0)
+		return command_sweep(argc - 2, argv + 2);
+	if (strcmp(word, "compare") == 0)
+		return command_compare(argc - 2, argv + 2);
+	if (strcmp(word, "calibrate") == 0)
+		return command_calibrate(argc - 2, argv + 2);
+	if (strcmp(word, "list") == 0)
+		return command_list(argc - 2);
+	if (published_find(word))
+		return command_run(argc - 1, argv + 1);
+	return unknown_command(word);
 }

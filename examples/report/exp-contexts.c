@@ -372,6 +372,8 @@ static void judge(struct outcome *outcome)
 	judge_all(outcome, "dirty or under writeback after sync", "0", nothing_is_left, hash);
 	for (unsigned int i = 0; i < outcome->nr_runs; i++)
 		judge_rate(outcome, &outcome->runs[i]);
+	if (knobs_virtual(&outcome->runs[0].knobs))
+		return;
 	note(outcome,
 	     "Rates are in real time on the %u CPUs of this machine, over a device without "
 	     "latency: they are no result for 12 CPUs and an NVMe device, "

@@ -115,10 +115,14 @@ static uint64_t prescribed_bytes(const struct run *run, const char *job)
 
 static void note_scale(struct outcome *outcome)
 {
+	const struct knobs *knobs = &outcome->runs[0].knobs;
+
 	note(outcome,
-	     "Sizes, memory and the time of time_based jobs are those published times %s; "
-	     "rates are in real time on this machine, over a device without latency.",
-	     knob_text(&outcome->runs[0].knobs, KNOB_SCALE));
+	     "Sizes, memory and the time of time_based jobs are those published times %s; %s.",
+	     knob_text(knobs, KNOB_SCALE),
+	     knobs_virtual(knobs)
+		     ? "rates are by a virtual clock"
+		     : "rates are in real time on this machine, over a device without latency");
 }
 
 static const char *rate_and_gain(const struct run *run, const struct run *base)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pieces.h"
 #include "progress.h"
 
 const struct experiment *const experiments[] = {
@@ -53,7 +54,7 @@ void outcome_destroy(struct outcome *outcome)
 	free(outcome->runs);
 	free(outcome->facts);
 	free(outcome->notes);
-	outcome_init(outcome, outcome->workload);
+	*outcome = (struct outcome){.workload = outcome->workload};
 }
 
 struct run *outcome_add_run(struct outcome *outcome, const struct knobs *knobs)
@@ -200,31 +201,58 @@ static void add_label(struct run *run, enum knob_id knob)
 		 knob_table[knob].name, knob_text(&run->knobs, knob));
 }
 
-/* Turn the knobs that vary from this one on, and run each combination once. */
-static int run_variations(const struct experiment *experiment, const struct knobs *knobs,
-			  unsigned int depth, struct outcome *outcome, char *err)
+/* Turn the knobs that vary from this one on, and add a run for each combination. */
+static void add_variations(const struct experiment *experiment, const struct knobs *knobs,
+			   unsigned int depth, struct outcome *outcome,
+			   const struct knobs *untouched)
 {
-	const struct variation *vary = &experiment->vary[depth];
 	struct knobs turned = *knobs;
 	struct run *run;
-	int error = 0;
 
-	if (depth < VARIATIONS_MAX && varies(vary, knobs)) {
-		for (unsigned int i = 0; vary->values[i] && !error; i++) {
+	if (depth < VARIATIONS_MAX && varies(&experiment->vary[depth], untouched)) {
+		const struct variation *vary = &experiment->vary[depth];
+
+		for (unsigned int i = 0; vary->values[i]; i++) {
 			knobs_force(&turned, vary->knob, vary->values[i]);
-			error = run_variations(experiment, &turned, depth + 1, outcome, err);
+			add_variations(experiment, &turned, depth + 1, outcome, untouched);
 		}
-		return error;
+		return;
 	}
-	if (depth < VARIATIONS_MAX)
-		return run_variations(experiment, knobs, depth + 1, outcome, err);
-
+	if (depth < VARIATIONS_MAX) {
+		add_variations(experiment, knobs, depth + 1, outcome, untouched);
+		return;
+	}
 	run = outcome_add_run(outcome, knobs);
 	for (unsigned int i = 0; i < VARIATIONS_MAX; i++)
-		if (varies(&experiment->vary[i], knobs))
+		if (varies(&experiment->vary[i], untouched))
 			add_label(run, experiment->vary[i].knob);
-	progress_step("%s %s %s", experiment->name, knob_text(knobs, KNOB_FS), run->label);
+}
+
+static int call_experiment(struct run *run, const void *arg, char *err)
+{
+	const struct experiment *experiment = arg;
+
 	return experiment->run(run, err);
+}
+
+static int run_all(const struct experiment *experiment, struct outcome *outcome, char *err)
+{
+	struct piece *pieces = calloc(outcome->nr_runs, sizeof(*pieces));
+	int error;
+
+	if (!pieces) {
+		snprintf(err, ERR_MAX, "no memory for %u runs", outcome->nr_runs);
+		return -ENOMEM;
+	}
+	for (unsigned int i = 0; i < outcome->nr_runs; i++) {
+		pieces[i].run = &outcome->runs[i];
+		pieces[i].fn = call_experiment;
+		pieces[i].arg = experiment;
+	}
+	progress_step("%s %s", experiment->name, knob_text(&outcome->runs[0].knobs, KNOB_FS));
+	error = pieces_run(pieces, outcome->nr_runs, err);
+	free(pieces);
+	return error;
 }
 
 int experiment_run(const struct experiment *experiment, const struct knobs *knobs,
@@ -241,7 +269,8 @@ int experiment_run(const struct experiment *experiment, const struct knobs *knob
 		return EXIT_BAD_INPUT;
 	if (experiment->check && experiment->check(&own, err))
 		return EXIT_BAD_INPUT;
-	error = run_variations(experiment, &own, 0, outcome, err);
+	add_variations(experiment, &own, 0, outcome, &own);
+	error = run_all(experiment, outcome, err);
 	if (error)
 		return error == -EINVAL || error == -ENOSPC ? EXIT_BAD_INPUT : EXIT_MISS;
 	experiment->judge(outcome);

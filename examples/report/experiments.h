@@ -10,7 +10,8 @@
  *	outcome_destroy(&outcome);
  *
  * An experiment varies up to two knobs; one that the user has set keeps its value.  Each
- * combination is a run in a rig of its own.  Then facts are judged over all runs.
+ * combination is a run in a rig of its own.  Then facts are judged over all runs.  Tables that
+ * others published are in published.h.
  */
 #ifndef REPORT_EXPERIMENTS_H
 #define REPORT_EXPERIMENTS_H
@@ -54,9 +55,14 @@ struct run {
 	unsigned int nr_jobs;
 };
 
+struct published;
+struct sweep;
+
 struct outcome {
 	const char *workload;
 	const char *text; /* what it is, NULL: a file of the user */
+	const struct sweep *sweep; /* what varied in it, NULL: it is none */
+	const struct published *published; /* the table it repeats, NULL: none */
 	struct run *runs;
 	unsigned int nr_runs;
 	struct fact *facts;

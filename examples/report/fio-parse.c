@@ -456,15 +456,16 @@ static int expand_variables(struct job_file *file, const char *value, char *out,
 	return 0;
 }
 
-static uint64_t keyword_value(unsigned int which)
+static uint64_t keyword_value(const struct fio_workload *workload, unsigned int which)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	if (which == 0)
 		return page;
 	if (which == 1)
-		return (uint64_t)sysconf(_SC_PHYS_PAGES) * page >> 20;
-	return env_nr_cpus();
+		return workload->mb_memory ? workload->mb_memory
+					   : (uint64_t)sysconf(_SC_PHYS_PAGES) * page >> 20;
+	return workload->nr_cpus ? workload->nr_cpus : env_nr_cpus();
 }
 
 /* $pagesize, $mb_memory and $ncpus are numbers; a value that has one is calculated. */
@@ -480,7 +481,8 @@ static int expand_keywords(struct job_file *file, char *value, size_t size)
 
 		while ((at = strstr(value, keywords[i])) != NULL) {
 			snprintf(out, sizeof(out), "%.*s%llu%s", (int)(at - value), value,
-				 (unsigned long long)keyword_value(i), at + strlen(keywords[i]));
+				 (unsigned long long)keyword_value(file->parser->workload, i),
+				 at + strlen(keywords[i]));
 			snprintf(value, size, "%s", out);
 			found = true;
 		}

@@ -196,6 +196,9 @@ struct fio_workload {
 	unsigned int nr_runs;
 	const char **notes; /* one line each: what was read otherwise than one may expect */
 	unsigned int nr_notes;
+	/* set by the caller after the init: what $ncpus and $mb_memory are, 0: the host's */
+	uint64_t nr_cpus;
+	uint64_t mb_memory;
 	/* private */
 	struct fio_text *texts;
 	const char **ignored;

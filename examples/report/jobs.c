@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pieces.h"
 #include "progress.h"
 
 static struct fio_scale scale_of(const struct knobs *knobs)
@@ -82,6 +83,15 @@ static int collect(struct fs_target *target, const struct fio_result *result, st
 	return error ? rig_failed(err, "figures of the jobs", error) : 0;
 }
 
+/* --seed moves the random numbers of all jobs. */
+static void seed_jobs(const struct fio_workload *workload, const struct knobs *knobs)
+{
+	if (!knob_given(knobs, KNOB_SEED) && knob_number(knobs, KNOB_SEED) == 1)
+		return; /* each job has its own */
+	for (unsigned int i = 0; i < workload->nr_jobs; i++)
+		workload->jobs[i].opt.randseed = knob_number(knobs, KNOB_SEED);
+}
+
 int jobs_measure(const struct fio_workload *workload, struct rig *rig, struct run *run, char *err)
 {
 	struct fio_progress bytes = {0};
@@ -91,6 +101,7 @@ int jobs_measure(const struct fio_workload *workload, struct rig *rig, struct ru
 	struct fio_result result;
 	int error;
 
+	seed_jobs(workload, rig->knobs);
 	fs_target_init(&fs_target, rig);
 	progress_watch(&bytes.bytes_done, &bytes.bytes_planned);
 	error = fio_run(workload, &target, &how, &result);
@@ -138,39 +149,42 @@ static void judge_jobs(const struct run *run, struct outcome *outcome)
 			     "no error", "fio");
 }
 
-/* --seed moves the random numbers of all jobs. */
-static void seed_jobs(const struct fio_workload *workload, const struct knobs *knobs)
+int jobs_run_once(struct run *run, const struct fio_workload *workload, char *err)
 {
-	if (!knob_given(knobs, KNOB_SEED))
-		return;
-	for (unsigned int i = 0; i < workload->nr_jobs; i++)
-		workload->jobs[i].opt.randseed = knob_number(knobs, KNOB_SEED);
+	struct rig rig = {.knobs = &run->knobs};
+	int error = rig_open(&rig, err);
+
+	if (error)
+		return error;
+	error = jobs_measure(workload, &rig, run, err);
+	rig_close(&rig);
+	return error == -EINVAL ? -EIO : error; /* the input was right */
+}
+
+static int run_piece(struct run *run, const void *arg, char *err)
+{
+	return jobs_run_once(run, arg, err);
 }
 
 int jobs_run(const struct fio_workload *workload, const struct knobs *knobs,
 	     struct outcome *outcome, char *err)
 {
-	struct rig rig = {0};
-	struct run *run;
+	struct knobs own = *knobs;
+	struct piece piece = {.fn = run_piece, .arg = workload};
 	int error;
 
-	if (knobs_check(knobs, "fio jobs", err))
+	if (knobs_check(&own, "fio jobs", err))
 		return EXIT_BAD_INPUT;
 	for (unsigned int i = 0; i < workload->nr_notes; i++)
 		note(outcome, "%s", workload->notes[i]);
 	if (!workload->nr_jobs)
 		note(outcome, "There is no job in it.");
-	seed_jobs(workload, knobs);
-	run = outcome_add_run(outcome, knobs);
-	rig.knobs = &run->knobs;
+	piece.run = outcome_add_run(outcome, &own);
 	progress_step("%s", outcome->workload);
-	if (rig_open(&rig, err))
-		return EXIT_BAD_INPUT;
-	error = jobs_measure(workload, &rig, run, err);
-	rig_close(&rig);
+	error = pieces_run(&piece, 1, err);
 	if (error)
-		return EXIT_MISS;
-	judge_bytes(workload, run, outcome);
-	judge_jobs(run, outcome);
+		return error == -EINVAL ? EXIT_BAD_INPUT : EXIT_MISS;
+	judge_bytes(workload, piece.run, outcome);
+	judge_jobs(piece.run, outcome);
 	return outcome_misses(outcome) ? EXIT_MISS : EXIT_OK;
 }

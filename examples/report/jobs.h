@@ -16,6 +16,9 @@
 int jobs_run(const struct fio_workload *workload, const struct knobs *knobs,
 	     struct outcome *outcome, char *err);
 
+/* One run in a rig of its own; fills run->results and run->jobs. */
+int jobs_run_once(struct run *run, const struct fio_workload *workload, char *err);
+
 /*
  * Run it in an open rig, from zeroed counters, to the sync after it; fills run->results and
  * run->jobs.  0 or a negative errno with one line in err.

@@ -14,6 +14,9 @@
 
 #include <jansson.h>
 
+#include "published.h"
+#include "sweep.h"
+
 #define SCHEMA 1
 
 static json_t *integer(uint64_t value)
@@ -87,6 +90,43 @@ static json_t *contexts_json(const struct results *results)
 	return contexts;
 }
 
+static json_t *kinds_json(const struct results *results)
+{
+	json_t *kinds = json_object();
+
+	for (unsigned int i = 0; i < results->nr_kinds; i++) {
+		const struct env_sim_task_use *kind = &results->kinds[i];
+
+		json_object_set_new(kinds, kind->name,
+				    json_pack("{s:I,s:I}", "tasks", (json_int_t)kind->nr_tasks,
+					      "busy_ns", (json_int_t)kind->busy_ns));
+	}
+	return kinds;
+}
+
+static json_t *locks_json(const struct results *results)
+{
+	json_t *locks = json_object();
+
+	for (unsigned int i = 0; i < results->nr_locks; i++) {
+		const struct env_sim_lock_use *lock = &results->locks[i];
+
+		json_object_set_new(locks, lock->name,
+				    json_pack("{s:I,s:I}", "waits", (json_int_t)lock->waits,
+					      "wait_ns", (json_int_t)lock->wait_ns));
+	}
+	return locks;
+}
+
+static json_t *channels_json(const struct results *results)
+{
+	json_t *channels = json_array();
+
+	for (unsigned int i = 0; i < results->model.channels; i++)
+		json_array_append_new(channels, integer(results->model.busy_ns[i]));
+	return channels;
+}
+
 static json_t *results_json(const struct results *results)
 {
 	json_t *object = json_object();
@@ -111,6 +151,19 @@ static json_t *results_json(const struct results *results)
 	json_object_set_new(object, "extents",
 			    json_pack("{s:I,s:I}", "merged", (json_int_t)results->extents_merged,
 				      "unmerged", (json_int_t)results->extents_unmerged));
+	if (results->nr_kinds) {
+		json_object_set_new(object, "cpu", kinds_json(results));
+		json_object_set_new(object, "lock_waits", locks_json(results));
+	}
+	if (results->model.channels)
+		json_object_set_new(object, "channels", channels_json(results));
+	if (results->nr_more) {
+		json_t *more = json_array();
+
+		for (unsigned int i = 0; i < results->nr_more; i++)
+			json_array_append_new(more, real(results->more[i]));
+		json_object_set_new(object, "more", more);
+	}
 	if (results->content_xxh3) {
 		snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)results->content_xxh3);
 		json_object_set_new(object, "content_xxh3", json_string(hash));
@@ -138,6 +191,8 @@ static json_t *jobs_json(const struct run *run)
 
 static void set_run(json_t *object, const struct run *run)
 {
+	if (run->label[0])
+		json_object_set_new(object, "label", json_string(run->label));
 	json_object_set_new(object, "config", config_json(&run->knobs));
 	json_object_set_new(object, "results", results_json(&run->results));
 	if (run->nr_jobs)
@@ -169,12 +224,59 @@ static json_t *notes_json(const struct outcome *outcome)
 	return notes;
 }
 
+/* Simulated figures are the same wherever the job file lies, so is the document. */
+static const char *workload_name(const struct outcome *outcome)
+{
+	const char *slash = strrchr(outcome->workload, '/');
+
+	if (!slash || !outcome->nr_runs || !knobs_virtual(&outcome->runs[0].knobs) ||
+	    strchr(outcome->workload, ' '))
+		return outcome->workload;
+	return slash + 1;
+}
+
+static json_t *axes_json(const struct sweep *sweep)
+{
+	json_t *axes = json_array();
+
+	for (unsigned int i = 0; i < sweep->nr_axes; i++) {
+		json_t *values = json_array();
+
+		for (unsigned int j = 0; j < sweep->axes[i].nr; j++)
+			json_array_append_new(values, json_string(sweep->axes[i].values[j]));
+		json_array_append_new(axes, json_pack("{s:s,s:o}", "knob",
+						      knob_table[sweep->axes[i].knob].name,
+						      "values", values));
+	}
+	return axes;
+}
+
+static json_t *published_json(const struct outcome *outcome)
+{
+	const struct published *table = outcome->published;
+	json_t *cells = json_array();
+
+	for (unsigned int i = 0; i < table->nr_cells; i++) {
+		json_t *cell = json_pack(
+			"{s:s,s:f,s:o}", "label", table->cells[i].label, "ours",
+			published_figure(outcome, i, false), "published",
+			real(table->cells[i].published != 0 ? table->cells[i].published : NAN));
+
+		if (table->cells[i].own)
+			json_object_set_new(cell, "own_defaults",
+					    real(published_figure(outcome, i, true)));
+		json_array_append_new(cells, cell);
+	}
+	return json_pack("{s:s,s:s,s:s,s:o}", "title", table->title, "where", table->where, "unit",
+			 table->unit ? table->unit : "MiB/s", "cells", cells);
+}
+
 static json_t *outcome_json(const struct outcome *outcome)
 {
 	json_t *object = json_object();
 
 	json_object_set_new(object, "schema", integer(SCHEMA));
-	json_object_set_new(object, "workload", json_string(outcome->workload));
+	json_object_set_new(object, "workload", json_string(workload_name(outcome)));
 	if (outcome->nr_runs)
 		set_run(object, &outcome->runs[0]);
 	if (outcome->nr_runs > 1) {
@@ -188,6 +290,11 @@ static json_t *outcome_json(const struct outcome *outcome)
 		}
 		json_object_set_new(object, "runs", runs);
 	}
+	if (outcome->sweep)
+		json_object_set_new(object, "sweep", axes_json(outcome->sweep));
+	/* Without runs there is an error instead of an outcome. */
+	if (outcome->published && outcome->nr_facts)
+		json_object_set_new(object, "published", published_json(outcome));
 	json_object_set_new(object, "expectations", facts_json(outcome));
 	json_object_set_new(object, "notes", notes_json(outcome));
 	return object;

@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include <iomap/backing_dev.h>
+#include <iomap/blkdev.h>
 #include <iomap/fsbackend.h>
+#include <iomap/sim.h>
 
 #define WORDS_MAX     32
 #define WORD_LEN_MAX  64
@@ -26,7 +28,7 @@ const struct knob knob_table[NR_KNOBS] = {
 };
 
 /* Known, but of a later version. */
-static const char *const later_knobs[] = {"cpus", "html", "trace", NULL};
+static const char *const later_knobs[] = {"html", NULL};
 
 /* ---- words ------------------------------------------------------------------------------ */
 
@@ -196,15 +198,39 @@ static int read_backend(enum knob_id id, struct knob_value *value, char *err)
 	return complain(err, id, value->text, right);
 }
 
+static bool device_is_plain(const char *text)
+{
+	return strcmp(text, "ram") == 0 || strcmp(text, "null") == 0 ||
+	       strncmp(text, "file:", 5) == 0;
+}
+
+static const char *profile_name(const char *text)
+{
+	return strncmp(text, "model:", 6) == 0 ? text + 6 : text;
+}
+
 static int read_device(enum knob_id id, struct knob_value *value, char *err)
 {
-	const char *text = value->text;
+	char right[300] = "it is ram, null, file:PATH or a model:";
+	const char *name;
 
-	if (strcmp(text, "ram") == 0 || strcmp(text, "null") == 0)
+	if (device_is_plain(value->text) && strcmp(value->text, "file:") != 0)
 		return 0;
-	if (strncmp(text, "file:", 5) == 0 && text[5])
+	if (blkdev_profile_find(profile_name(value->text)))
 		return 0;
-	return complain(err, id, text, "it is ram, null or file:PATH");
+	for (unsigned int i = 0; (name = blkdev_profile_name(i)) != NULL; i++) {
+		size_t used = strlen(right);
+
+		snprintf(right + used, sizeof(right) - used, "%s %s", i ? "," : "", name);
+	}
+	return complain(err, id, value->text, right);
+}
+
+const char *knobs_device_profile(const struct knobs *knobs)
+{
+	const char *text = knob_text(knobs, KNOB_DEVICE);
+
+	return device_is_plain(text) ? NULL : profile_name(text);
 }
 
 static int read_value(enum knob_id id, struct knob_value *value, char *err)
@@ -247,13 +273,14 @@ void knobs_default(struct knobs *knobs, enum knob_id id, const char *text)
 
 void knobs_init(struct knobs *knobs)
 {
+	knobs->trace = NULL;
 	for (unsigned int id = 0; id < NR_KNOBS; id++)
 		knobs_force(knobs, (enum knob_id)id, knob_table[id].standard);
 }
 
 static int complain_unknown(const char *name, char *err)
 {
-	const char *names[NR_KNOBS + 2];
+	const char *names[NR_KNOBS + 3];
 	const char *nearest;
 
 	for (unsigned int i = 0; later_knobs[i]; i++) {
@@ -268,7 +295,8 @@ static int complain_unknown(const char *name, char *err)
 	for (unsigned int id = 0; id < NR_KNOBS; id++)
 		names[id] = knob_table[id].name;
 	names[NR_KNOBS] = "json";
-	names[NR_KNOBS + 1] = NULL;
+	names[NR_KNOBS + 1] = "trace";
+	names[NR_KNOBS + 2] = NULL;
 	nearest = word_nearest(name, names);
 	if (nearest)
 		snprintf(err, ERR_MAX, "no knob --%.100s; did you mean --%s?", name, nearest);
@@ -277,14 +305,21 @@ static int complain_unknown(const char *name, char *err)
 	return -EINVAL;
 }
 
-int knobs_set(struct knobs *knobs, const char *name, const char *text, char *err)
+enum knob_id knob_find(const char *name)
 {
-	struct knob_value value = {.text = text, .given = true};
 	unsigned int id = 0;
-	int bad;
 
 	while (id < NR_KNOBS && strcmp(knob_table[id].name, name) != 0)
 		id++;
+	return (enum knob_id)id;
+}
+
+int knobs_set(struct knobs *knobs, const char *name, const char *text, char *err)
+{
+	struct knob_value value = {.text = text, .given = true};
+	enum knob_id id = knob_find(name);
+	int bad;
+
 	if (id == NR_KNOBS)
 		return complain_unknown(name, err);
 	if (!text) {
@@ -292,7 +327,7 @@ int knobs_set(struct knobs *knobs, const char *name, const char *text, char *err
 			 knob_table[id].values);
 		return -EINVAL;
 	}
-	bad = read_value((enum knob_id)id, &value, err);
+	bad = read_value(id, &value, err);
 	if (!bad)
 		knobs->value[id] = value;
 	return bad;
@@ -348,12 +383,67 @@ static int check_memory(const struct knobs *knobs, char *err)
 	if (knob_number(knobs, KNOB_DEVICE_SIZE) > 1ull << 46)
 		return complain(err, KNOB_DEVICE_SIZE, knob_text(knobs, KNOB_DEVICE_SIZE),
 				"it is at most 64t");
-	if (knob_number(knobs, KNOB_NR_WB_CTX) > WB_CTX_MAX) {
-		char right[64];
+	return 0;
+}
 
-		snprintf(right, sizeof(right), "it is at most %u", WB_CTX_MAX);
-		return complain(err, KNOB_NR_WB_CTX, knob_text(knobs, KNOB_NR_WB_CTX), right);
+static int check_ranges(const struct knobs *knobs, char *err)
+{
+	static const struct {
+		enum knob_id id;
+		uint64_t least, most;
+	} ranges[] = {
+		{KNOB_NR_WB_CTX, 0, WB_CTX_MAX},
+		{KNOB_CPUS, 1, ENV_SIM_MAX_CPUS},
+		{KNOB_WORKERS_PER_CTX, 1, WB_WORKERS_MAX},
+		{KNOB_DIRTY_RATIO, 1, 100},
+		{KNOB_DIRTY_BACKGROUND_RATIO, 1, 100},
+		{KNOB_MIN_RATIO, 0, 100},
+		{KNOB_MAX_RATIO, 1, 100},
+		{KNOB_DIRTY_EXPIRE_MS, 0, 1u << 30},
+		{KNOB_WRITEBACK_INTERVAL_MS, 0, 1u << 30},
+		{KNOB_READAHEAD, 0, 1u << 30},
+		{KNOB_MIN_SLICE, 4096, 1ull << 40},
+	};
+	char right[64];
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		uint64_t number = knob_number(knobs, ranges[i].id);
+
+		if (number >= ranges[i].least && number <= ranges[i].most)
+			continue;
+		if (number > ranges[i].most)
+			snprintf(right, sizeof(right), "it is at most %llu",
+				 (unsigned long long)ranges[i].most);
+		else
+			snprintf(right, sizeof(right), "it is at least %llu",
+				 (unsigned long long)ranges[i].least);
+		return complain(err, ranges[i].id, knob_text(knobs, ranges[i].id), right);
 	}
+	return 0;
+}
+
+/* What a virtual clock can have, and what it alone has. */
+static int check_clock(const struct knobs *knobs, char *err)
+{
+	const char *device = knob_text(knobs, KNOB_DEVICE);
+
+	if (!knobs_virtual(knobs) && knob_given(knobs, KNOB_CPUS)) {
+		snprintf(err, ERR_MAX,
+			 "--cpus %s with the real clock, which has the host's CPUs; "
+			 "add --clock virtual",
+			 knob_text(knobs, KNOB_CPUS));
+		return -EINVAL;
+	}
+	if (!knobs_virtual(knobs) && knobs->trace) {
+		snprintf(err, ERR_MAX,
+			 "--trace with the real clock, which keeps none; "
+			 "add --clock virtual");
+		return -EINVAL;
+	}
+	if (knobs_virtual(knobs) && strncmp(device, "file:", 5) == 0)
+		return complain(err, KNOB_DEVICE, device,
+				"a file of the host takes real time; with --clock virtual it is "
+				"ram, null or a model");
 	return 0;
 }
 
@@ -409,15 +499,18 @@ static int check_backend(const struct knobs *knobs, char *err)
 	return 0;
 }
 
-int knobs_check(const struct knobs *knobs, const char *workload, char *err)
+int knobs_check(struct knobs *knobs, const char *workload, char *err)
 {
 	int bad = check_workload(knobs, workload, err);
 
-	if (!bad && knob_number(knobs, KNOB_CLOCK) == CLOCK_VIRTUAL) {
-		snprintf(err, ERR_MAX,
-			 "--clock virtual is not available in this version; use --clock real");
-		bad = -EINVAL;
-	}
+	/* A device that takes no time would say little about time. */
+	if (knobs_virtual(knobs) &&
+	    strcmp(knob_text(knobs, KNOB_DEVICE), knob_table[KNOB_DEVICE].standard) == 0)
+		knobs_default(knobs, KNOB_DEVICE, "nvme");
+	if (!bad)
+		bad = check_clock(knobs, err);
+	if (!bad)
+		bad = check_ranges(knobs, err);
 	if (!bad)
 		bad = check_page_sizes(knobs, err);
 	if (!bad)

@@ -29,14 +29,14 @@ enum knob_kind {
 	KNOB_RATIO, /* number / den */
 	KNOB_TEXT, /* text */
 	KNOB_BACKEND, /* text: a file system of the library */
-	KNOB_DEVICE_SPEC, /* text */
+	KNOB_DEVICE_SPEC, /* text; see device_profile() */
 };
 
 /* X(id, name, kind, values, default, only, help); only: of these workloads, NULL: of all */
 #define KNOBS(X)                                                                                   \
 	X(FS, "fs", KNOB_BACKEND, "NAME", "xfs", NULL, "the file system")                          \
-	X(DEVICE, "device", KNOB_DEVICE_SPEC, "ram|null|file:PATH", "ram", NULL,                   \
-	  "where bytes go: memory, nowhere, a file of the host")                                   \
+	X(DEVICE, "device", KNOB_DEVICE_SPEC, "ram|null|file:PATH|[model:]PROFILE", "ram", NULL,   \
+	  "where bytes go: memory, nowhere, a host's file, a modelled device (virtual: nvme)")     \
 	X(DEVICE_SIZE, "device-size", KNOB_SIZE, "SIZE", "256g", NULL,                             \
 	  "size of the device (memory is taken as it is written)")                                 \
 	X(PAGE_SIZE, "page-size", KNOB_SIZE, "SIZE", "4k", NULL, "page of the cache, 4k to 64k")   \
@@ -48,10 +48,41 @@ enum knob_kind {
 	  "dirty limit of writers, 0: 20 % of the memory")                                         \
 	X(DIRTY_BACKGROUND_BYTES, "dirty-background-bytes", KNOB_SIZE, "SIZE", "0", NULL,          \
 	  "where background writeback starts, 0: 10 % of the memory")                              \
+	X(DIRTY_RATIO, "dirty-ratio", KNOB_COUNT, "N", "20", NULL,                                 \
+	  "dirty limit of writers, per cent of the memory")                                        \
+	X(DIRTY_BACKGROUND_RATIO, "dirty-background-ratio", KNOB_COUNT, "N", "10", NULL,           \
+	  "where background writeback starts, per cent of the memory")                             \
+	X(DIRTY_EXPIRE_MS, "dirty-expire-ms", KNOB_COUNT, "N", "30000", NULL,                      \
+	  "age at which periodic writeback takes an inode")                                        \
+	X(WRITEBACK_INTERVAL_MS, "writeback-interval-ms", KNOB_COUNT, "N", "5000", NULL,           \
+	  "between two rounds of periodic writeback, 0: none")                                     \
+	X(READAHEAD, "readahead", KNOB_SIZE, "SIZE", "128k", NULL, "limit of a readahead window")  \
 	X(AGS, "ags", KNOB_COUNT, "N|auto", "auto", NULL, "allocation groups of xfs")              \
 	X(NR_WB_CTX, "nr-wb-ctx", KNOB_COUNT, "N|auto", "auto", NULL, "writeback contexts")        \
-	X(WB_MAP, "wb-map", KNOB_WORD, "auto|hash|ino-mod|round-robin|one", "auto", NULL,          \
-	  "which context an inode gets")                                                           \
+	X(WB_MAP, "wb-map", KNOB_WORD, "auto|hash|ino-mod|round-robin|one|shard-band|index",       \
+	  "auto", NULL, "which context an inode gets")                                             \
+	X(THROTTLE_SHARE, "throttle-share", KNOB_WORD, "bdi|posted", "bdi", NULL,                  \
+	  "a context's part of the dirty limit: of the device's part, or alone in the system")     \
+	X(KICK_ALL, "kick-all", KNOB_WORD, "on|off", "on", NULL,                                   \
+	  "a throttled writer wakes every context, or its own only")                               \
+	X(REBIND, "rebind", KNOB_WORD, "on|off", "on", NULL,                                       \
+	  "an inode may change its context when it is clean")                                      \
+	X(WORKERS_PER_CTX, "workers-per-ctx", KNOB_COUNT, "N", "1", NULL,                          \
+	  "threads that write for one context")                                                    \
+	X(SYNC_SERIAL, "sync-serial", KNOB_WORD, "on|off", "off", NULL,                            \
+	  "sync waits for one context before it starts the next")                                  \
+	X(COMPLETION_QUEUES, "completion-queues", KNOB_WORD, "per-ctx|single", "per-ctx", NULL,    \
+	  "where completions run: each context's thread, or that of the first")                    \
+	X(MIN_SLICE, "min-slice", KNOB_SIZE, "SIZE", "4m", NULL,                                   \
+	  "the least a context writes of one inode at a time")                                     \
+	X(MIN_RATIO, "min-ratio", KNOB_COUNT, "N", "0", NULL,                                      \
+	  "the device's least part of the dirty limit, per cent")                                  \
+	X(MAX_RATIO, "max-ratio", KNOB_COUNT, "N", "100", NULL,                                    \
+	  "the device's largest part of the dirty limit, per cent")                                \
+	X(STRICT_LIMIT, "strict-limit", KNOB_WORD, "on|off", "off", NULL,                          \
+	  "the device's part holds even when the system has room")                                 \
+	X(DIRTY_ACCOUNTING, "dirty-accounting", KNOB_WORD, "folio|block", "folio", NULL,           \
+	  "what counts against the dirty limits: whole folios, or dirty blocks")                   \
 	X(DIRTY_TRACKING, "dirty-tracking", KNOB_WORD, "block|folio", "block", NULL,               \
 	  "what a dirty byte makes dirty: its block, or its whole folio")                          \
 	X(ORDER_HINT, "order-hint", KNOB_WORD, "on|off", "on", NULL,                               \
@@ -62,7 +93,9 @@ enum knob_kind {
 	X(SCALE, "scale", KNOB_RATIO, "N/M", "1", NULL,                                            \
 	  "multiplies sizes, memory, dirty limits and the time of time_based jobs")                \
 	X(SEED, "seed", KNOB_COUNT, "N", "1", NULL, "of all random numbers")                       \
-	X(CLOCK, "clock", KNOB_WORD, "real|virtual", "real", NULL, "only real in this version")    \
+	X(CLOCK, "clock", KNOB_WORD, "real|virtual", "real", NULL,                                 \
+	  "the host's clock and CPUs, or simulated ones: the same figures in every run")           \
+	X(CPUS, "cpus", KNOB_COUNT, "N", "8", NULL, "virtual CPUs of --clock virtual")             \
 	X(FILE_SIZE, "file-size", KNOB_SIZE, "SIZE", "512m",                                       \
 	  "anchor-overwrite page-64k block-size order-hint contexts seed-004",                     \
 	  "size of the file (contexts: of all files)")                                             \
@@ -82,6 +115,8 @@ enum { WARM_WRITTEN, WARM_READAHEAD };
 enum { SYNC_EACH, SYNC_END };
 enum { CLOCK_REAL, CLOCK_VIRTUAL };
 
+enum { COMPLETION_PER_CTX, COMPLETION_SINGLE };
+
 struct knob {
 	const char *name;
 	enum knob_kind kind;
@@ -100,19 +135,26 @@ struct knob_value {
 
 struct knobs {
 	struct knob_value value[NR_KNOBS];
+	/* FILE of --trace, NULL: none.  It changes no figure, so it is not in the table. */
+	const char *trace;
 };
 
 extern const struct knob knob_table[NR_KNOBS];
 
 void knobs_init(struct knobs *knobs);
+/* NR_KNOBS: there is none of that name. */
+enum knob_id knob_find(const char *name);
 /* Returns 0, or -EINVAL with one line in err. */
 int knobs_set(struct knobs *knobs, const char *name, const char *text, char *err);
 /* What holds unless the user said otherwise.  text is known to be right. */
 void knobs_default(struct knobs *knobs, enum knob_id id, const char *text);
 /* Set it whatever the user said; it counts as not given. */
 void knobs_force(struct knobs *knobs, enum knob_id id, const char *text);
-/* Do the values fit together, and does the workload have all that were given? */
-int knobs_check(const struct knobs *knobs, const char *workload, char *err);
+/*
+ * Settle what depends on other knobs.  Do the values fit together, and does the workload have
+ * all that were given?
+ */
+int knobs_check(struct knobs *knobs, const char *workload, char *err);
 
 static inline uint64_t knob_number(const struct knobs *knobs, enum knob_id id)
 {
@@ -127,6 +169,14 @@ static inline const char *knob_text(const struct knobs *knobs, enum knob_id id)
 static inline bool knob_given(const struct knobs *knobs, enum knob_id id)
 {
 	return knobs->value[id].given;
+}
+
+/* The model that the device asks for, NULL: it is none. */
+const char *knobs_device_profile(const struct knobs *knobs);
+
+static inline bool knobs_virtual(const struct knobs *knobs)
+{
+	return knobs->value[KNOB_CLOCK].number == CLOCK_VIRTUAL;
 }
 
 /* For on|off. */

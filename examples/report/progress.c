@@ -24,7 +24,10 @@ static struct {
 	char step[100];
 	const uint64_t *done;
 	const uint64_t *planned;
+	unsigned int runs_done;
+	unsigned int nr_runs;
 	bool visible;
+	bool forgotten; /* nothing is drawn or locked any more */
 } progress;
 
 /* => lock is held */
@@ -43,6 +46,8 @@ static void draw(void)
 
 		fprintf(stderr, " %llu %%", (unsigned long long)(done * 100 / planned));
 	}
+	if (progress.nr_runs > 1)
+		fprintf(stderr, ", run %u of %u", progress.runs_done, progress.nr_runs);
 	fflush(stderr);
 	progress.visible = true;
 }
@@ -69,6 +74,7 @@ void progress_start(unsigned int nr_parts)
 	progress.step[0] = '\0';
 	progress.done = NULL;
 	progress.planned = NULL;
+	progress.nr_runs = 0;
 	if (isatty(STDERR_FILENO) &&
 	    env_thread_create(&progress.thread, "progress", redraw, NULL) != 0)
 		progress.thread = NULL;
@@ -87,6 +93,8 @@ void progress_stop(void)
 
 void progress_part(void)
 {
+	if (progress.forgotten)
+		return;
 	env_mutex_lock(&progress.lock);
 	progress.part++;
 	env_mutex_unlock(&progress.lock);
@@ -96,17 +104,30 @@ void progress_step(const char *format, ...)
 {
 	va_list args;
 
+	if (progress.forgotten)
+		return;
 	env_mutex_lock(&progress.lock);
 	va_start(args, format);
 	vsnprintf(progress.step, sizeof(progress.step), format, args);
 	va_end(args);
 	progress.done = NULL;
 	progress.planned = NULL;
+	progress.nr_runs = 0;
+	env_mutex_unlock(&progress.lock);
+}
+
+void progress_count(unsigned int done, unsigned int nr)
+{
+	env_mutex_lock(&progress.lock);
+	progress.runs_done = done;
+	progress.nr_runs = nr;
 	env_mutex_unlock(&progress.lock);
 }
 
 void progress_watch(const uint64_t *done, const uint64_t *planned)
 {
+	if (progress.forgotten)
+		return;
 	env_mutex_lock(&progress.lock);
 	progress.done = done;
 	progress.planned = planned;
@@ -115,10 +136,18 @@ void progress_watch(const uint64_t *done, const uint64_t *planned)
 
 void progress_hide(void)
 {
+	if (progress.forgotten)
+		return;
 	env_mutex_lock(&progress.lock);
 	if (progress.visible)
 		fprintf(stderr, ERASE);
 	progress.visible = false;
 	progress.step[0] = '\0';
 	env_mutex_unlock(&progress.lock);
+}
+
+void progress_forget(void)
+{
+	progress.forgotten = true;
+	progress.thread = NULL;
 }

@@ -21,6 +21,13 @@ void results_derive(struct results *results)
 	uint64_t written = results->data_bytes + results->meta_bytes + results->journal_bytes +
 			   results->gc_bytes;
 
+	results->media_bytes = results->model.media_written;
+	results->media_read_bytes = results->model.media_read;
+	results->device_queue_max = results->model.queue_max;
+	results->device_queue_ns = results->model.queue_wait_ns;
+	results->device_busy_ns = 0;
+	for (unsigned int i = 0; i < results->model.channels; i++)
+		results->device_busy_ns += results->model.busy_ns[i];
 	results->cache_amplification = ratio(results->data_bytes, results->dirtied_bytes);
 	results->fs_amplification = ratio(written, results->user_bytes);
 	results->bandwidth_bytes_per_s = per_second(results->user_bytes, results->elapsed_ns);

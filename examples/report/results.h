@@ -12,6 +12,7 @@
 #include <iomap/backing_dev.h>
 #include <iomap/blkdev.h>
 #include <iomap/page_cache.h>
+#include <iomap/sim.h>
 
 enum result_unit { UNIT_BYTES, UNIT_COUNT, UNIT_NS, UNIT_RATE };
 
@@ -35,6 +36,14 @@ enum result_unit { UNIT_BYTES, UNIT_COUNT, UNIT_NS, UNIT_RATE };
 	X(sync_ns, UNIT_NS, "the sync after it, whose requests count too")                         \
 	X(throttled_ns, UNIT_NS, "sleep of writers for the dirty limits, all together")            \
 	X(lock_wait_ns, UNIT_NS, "wait of contexts for allocator locks, all together")             \
+	X(media_bytes, UNIT_BYTES, "written by the medium of a modelled device, units and all")    \
+	X(media_read_bytes, UNIT_BYTES, "read by that medium, units to be changed and all")        \
+	X(device_queue_max, UNIT_COUNT, "the most requests in that device at a time")              \
+	X(device_queue_ns, UNIT_NS, "wait of requests for its service, all together")              \
+	X(device_busy_ns, UNIT_NS, "service of its channels, all together")                        \
+	X(virtual_ns, UNIT_NS, "the whole simulated run, by its clock")                            \
+	X(switches, UNIT_COUNT, "of tasks in it")                                                  \
+	X(cpu_busy_ns, UNIT_NS, "work of its CPUs, all together")                                  \
 	X(dirty_left_bytes, UNIT_BYTES, "dirty in the cache at the end")                           \
 	X(writeback_left_bytes, UNIT_BYTES, "under writeback at the end")
 
@@ -50,7 +59,13 @@ enum result_unit { UNIT_BYTES, UNIT_COUNT, UNIT_NS, UNIT_RATE };
 	X(contexts, "each writeback context: inodes, bytes, busy_ns, lock_wait_ns, ...")           \
 	X(nr_wb_ctx, "writeback contexts")                                                         \
 	X(extents, "of all files: merged as filefrag counts, unmerged as records")                 \
+	X(cpu, "simulated: tasks and busy_ns of each kind of task")                                \
+	X(lock_waits, "simulated: waits and wait_ns of each class of locks")                       \
+	X(channels, "busy_ns of each channel of a modelled device")                                \
+	X(more, "figures that only one experiment has")                                            \
 	X(content_xxh3, "of all files' contents, where they are read back")
+
+#define RESULT_MORE 16
 
 struct results {
 #define X(name, unit, text) uint64_t name;
@@ -63,8 +78,16 @@ struct results {
 	uint64_t folios[PAGE_CACHE_ORDERS];
 	struct wb_stats contexts[WB_CTX_MAX];
 	unsigned int nr_wb_ctx;
+	struct blkdev_model_stats model; /* channels: 0 if the device is none */
+	unsigned int nr_kinds;
+	struct env_sim_task_use kinds[ENV_SIM_MAX_KINDS];
+	unsigned int nr_locks;
+	struct env_sim_lock_use locks[ENV_SIM_MAX_KINDS];
+	double more[RESULT_MORE]; /* what only its experiment knows the meaning of */
+	unsigned int nr_more;
 	uint64_t extents_merged;
 	uint64_t extents_unmerged;
+	uint64_t trace_hash; /* simulated: of all events, in their order */
 	uint64_t content_xxh3; /* 0: not read back */
 };
 

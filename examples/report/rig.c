@@ -14,6 +14,7 @@
 /* Touching more memory than this at the start takes longer than the run may need. */
 #define PREFAULT_MAX (1ull << 30)
 #define FILE_WORKERS 4
+#define NS_IN_MS     1000000ull
 
 int rig_failed(char *err, const char *what, int error)
 {
@@ -48,13 +49,43 @@ static int open_file_device(struct rig *rig, const char *path, char *err)
 	return error;
 }
 
+/* A model keeps its bytes in memory. */
+static int put_model_over(struct rig *rig, char *err)
+{
+	const char *name = knobs_device_profile(rig->knobs);
+	struct block_device *below = rig->dev;
+	int error;
+
+	if (!name)
+		return 0;
+	error = blkdev_model_create(&rig->dev, below, blkdev_profile_find(name));
+	if (error) {
+		rig->dev = below;
+		return rig_failed(err, "no model of the device", error);
+	}
+	rig->model = rig->dev;
+	return 0;
+}
+
+static int put_counter_over(struct rig *rig, char *err)
+{
+	struct block_device *below = rig->dev;
+	int error = blkdev_count_create(&rig->dev, below);
+
+	if (error) {
+		rig->dev = below;
+		return rig_failed(err, "no counter over the device", error);
+	}
+	return 0;
+}
+
 static int open_device(struct rig *rig, char *err)
 {
 	const char *spec = knob_text(rig->knobs, KNOB_DEVICE);
 	uint64_t size = knob_number(rig->knobs, KNOB_DEVICE_SIZE);
-	struct block_device *below;
 	int error;
 
+	rig->model = NULL;
 	if (strncmp(spec, "file:", 5) == 0)
 		error = open_file_device(rig, spec + 5, err);
 	else if (strcmp(spec, "null") == 0)
@@ -70,14 +101,9 @@ static int open_device(struct rig *rig, char *err)
 		return error;
 	}
 	/* A wrapper tells what the device below it told when it was put over it. */
-	below = rig->dev;
-	below->io_max = rig->io_max;
-	error = blkdev_count_create(&rig->dev, below);
-	if (error) {
-		rig->dev = below;
-		return rig_failed(err, "no counter over the device", error);
-	}
-	return 0;
+	rig->dev->io_max = rig->io_max;
+	error = put_model_over(rig, err);
+	return error ? error : put_counter_over(rig, err);
 }
 
 static int open_cache(struct rig *rig, char *err)
@@ -94,7 +120,13 @@ static int open_cache(struct rig *rig, char *err)
 	config.max_folio = (uint32_t)knob_number(knobs, KNOB_MAX_FOLIO);
 	config.dirty_tracking = (enum dirty_tracking)knob_number(knobs, KNOB_DIRTY_TRACKING);
 	config.order_hint = knob_on(knobs, KNOB_ORDER_HINT);
-	config.prefault = config.capacity <= PREFAULT_MAX;
+	config.prefault = config.capacity <= PREFAULT_MAX && !knobs_virtual(knobs);
+	config.dirty_ratio = (uint32_t)knob_number(knobs, KNOB_DIRTY_RATIO);
+	config.dirty_background_ratio = (uint32_t)knob_number(knobs, KNOB_DIRTY_BACKGROUND_RATIO);
+	config.dirty_expire_ns = knob_number(knobs, KNOB_DIRTY_EXPIRE_MS) * NS_IN_MS;
+	config.writeback_interval_ns = knob_number(knobs, KNOB_WRITEBACK_INTERVAL_MS) * NS_IN_MS;
+	config.dirty_accounting = (enum dirty_accounting)knob_number(knobs, KNOB_DIRTY_ACCOUNTING);
+	config.readahead_bytes = (uint32_t)knob_number(knobs, KNOB_READAHEAD);
 	config.dirty_bytes = dirty ? knobs_scaled(knobs, dirty, 1) : 0;
 	config.dirty_background_bytes = background ? knobs_scaled(knobs, background, 1) : 0;
 	error = page_cache_create(&rig->cache, &config);
@@ -104,6 +136,26 @@ static int open_cache(struct rig *rig, char *err)
 			 size_text(config.capacity), strerror(-error));
 	}
 	return error;
+}
+
+static int tune_contexts(struct rig *rig)
+{
+	const struct knobs *knobs = rig->knobs;
+	struct bdi_tuning tuning;
+
+	bdi_get_tuning(rig->bdi, &tuning);
+	tuning.throttle_share = (enum wb_share)knob_number(knobs, KNOB_THROTTLE_SHARE);
+	tuning.rebind_on_refile = knob_on(knobs, KNOB_REBIND);
+	tuning.kick_all = knob_on(knobs, KNOB_KICK_ALL);
+	tuning.sync_serial = knob_on(knobs, KNOB_SYNC_SERIAL);
+	tuning.single_completion_queue =
+		knob_number(knobs, KNOB_COMPLETION_QUEUES) == COMPLETION_SINGLE;
+	tuning.workers_per_ctx = (unsigned int)knob_number(knobs, KNOB_WORKERS_PER_CTX);
+	tuning.min_slice = knob_number(knobs, KNOB_MIN_SLICE);
+	tuning.min_ratio = (uint32_t)knob_number(knobs, KNOB_MIN_RATIO);
+	tuning.max_ratio = (uint32_t)knob_number(knobs, KNOB_MAX_RATIO);
+	tuning.strict_limit = knob_on(knobs, KNOB_STRICT_LIMIT);
+	return bdi_set_tuning(rig->bdi, &tuning);
 }
 
 static int open_contexts(struct rig *rig, char *err)
@@ -117,7 +169,8 @@ static int open_contexts(struct rig *rig, char *err)
 		rig->bdi = NULL;
 		return rig_failed(err, "no writeback contexts", error);
 	}
-	return 0;
+	error = tune_contexts(rig);
+	return error ? rig_failed(err, "tuning the writeback contexts", error) : 0;
 }
 
 static void add_option(char *options, size_t size, const char *option)
@@ -191,6 +244,7 @@ void rig_close(struct rig *rig)
 	rig->bdi = NULL;
 	rig->cache = NULL;
 	rig->dev = NULL;
+	rig->model = NULL;
 }
 
 /* ---- counters --------------------------------------------------------------------------- */
@@ -203,6 +257,8 @@ void rig_start(struct rig *rig)
 	for (unsigned int i = 0; i < nr; i++)
 		wb_get_stats(rig->bdi, i, &rig->start_contexts[i]);
 	blkdev_count_reset(rig->dev);
+	if (rig->model)
+		blkdev_model_reset(rig->model);
 	__atomic_store_n(&rig->user_bytes, 0, __ATOMIC_RELAXED);
 	rig->started_ns = env_clock_ns();
 	rig->elapsed_ns = 0;
@@ -228,6 +284,8 @@ static void collect_device(struct rig *rig, struct results *results)
 	for (unsigned int kind = 0; kind < BIO_NR_KINDS; kind++)
 		results->read_bytes += count.bytes[BIO_READ][kind];
 	memcpy(results->write_hist, count.write_hist, sizeof(results->write_hist));
+	if (rig->model)
+		blkdev_model_read(rig->model, &results->model);
 }
 
 static void collect_cache(struct rig *rig, struct results *results)

@@ -32,6 +32,7 @@ struct rig {
 	uint32_t io_max; /* request limit of the device as readers see it, 0: none */
 
 	struct block_device *dev;
+	struct block_device *model; /* below the counter; NULL: it is no model */
 	struct page_cache *cache;
 	struct backing_dev *bdi;
 	struct fs *fs;

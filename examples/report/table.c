@@ -11,9 +11,8 @@
 
 #include <iomap/fsbackend.h>
 
-#include "experiments.h"
-
-#define COLUMNS_MAX 16
+#include "published.h"
+#include "sweep.h"
 
 /* ---- units ------------------------------------------------------------------------------ */
 
@@ -55,7 +54,7 @@ const char *human_ratio(double ratio)
 	return isnan(ratio) ? "-" : text("%.2f", ratio);
 }
 
-static const char *human(enum result_unit unit, uint64_t value)
+const char *human_result(enum result_unit unit, uint64_t value)
 {
 	switch (unit) {
 	case UNIT_BYTES:
@@ -95,7 +94,7 @@ static void measure_columns(const struct table *table, int *width)
 	for (unsigned int i = 0; i < table->nr_rows; i++) {
 		const char *cell = table->rows[i];
 
-		for (unsigned int column = 0; cell && column < COLUMNS_MAX; column++) {
+		for (unsigned int column = 0; cell && column < TABLE_COLUMNS_MAX; column++) {
 			size_t len = strcspn(cell, "\t");
 
 			if ((int)len > width[column])
@@ -108,7 +107,7 @@ static void measure_columns(const struct table *table, int *width)
 static void print_row(const struct table *table, const char *cell, const int *width, FILE *out)
 {
 	fputs(" ", out);
-	for (unsigned int column = 0; cell && column < COLUMNS_MAX; column++) {
+	for (unsigned int column = 0; cell && column < TABLE_COLUMNS_MAX; column++) {
 		size_t len = strcspn(cell, "\t");
 		bool last = !cell[len];
 
@@ -136,19 +135,25 @@ static void print_line(const int *width, unsigned int nr_columns, FILE *out)
 	fputs("\n", out);
 }
 
+void table_forget(struct table *table)
+{
+	for (unsigned int i = 0; i < table->nr_rows; i++)
+		free(table->rows[i]);
+	free(table->rows);
+	table_init(table, table->align);
+}
+
 void table_print(struct table *table, FILE *out)
 {
-	int width[COLUMNS_MAX] = {0};
+	int width[TABLE_COLUMNS_MAX] = {0};
 
 	measure_columns(table, width);
 	for (unsigned int i = 0; i < table->nr_rows; i++) {
 		print_row(table, table->rows[i], width, out);
 		if (i == 0)
 			print_line(width, (unsigned int)strlen(table->align), out);
-		free(table->rows[i]);
 	}
-	free(table->rows);
-	table_init(table, table->align);
+	table_forget(table);
 }
 
 /* ---- parts of an outcome ---------------------------------------------------------------- */
@@ -184,7 +189,7 @@ static void print_results(const struct results *results, FILE *out)
 	table_row(&table, "figure\tvalue\tmeaning");
 #define X(name, unit, meaning)                                                                     \
 	if (results->name)                                                                         \
-		table_row(&table, #name "\t%s\t%s", human(unit, results->name), meaning);
+		table_row(&table, #name "\t%s\t%s", human_result(unit, results->name), meaning);
 	RESULT_COUNTS(X)
 #undef X
 #define X(name, meaning)                                                                           \
@@ -236,6 +241,39 @@ static void print_contexts(const struct results *results, FILE *out)
 			  (unsigned long long)stats->inodes, human_bytes(stats->bytes),
 			  (unsigned long long)stats->requests, (unsigned long long)stats->slices,
 			  human_ns(stats->busy_ns), human_ns(stats->lock_wait_ns));
+	}
+	table_print(&table, out);
+}
+
+/* What the simulated tasks did, and which locks they waited for: the longest first. */
+static void print_use(const struct results *results, FILE *out)
+{
+	struct table table;
+	bool shown[ENV_SIM_MAX_KINDS] = {false};
+
+	table_init(&table, "lrr");
+	table_row(&table, "task\tthreads\tCPU time");
+	for (unsigned int i = 0; i < results->nr_kinds; i++)
+		if (results->kinds[i].busy_ns)
+			table_row(&table, "%s\t%llu\t%s", results->kinds[i].name,
+				  (unsigned long long)results->kinds[i].nr_tasks,
+				  human_ns(results->kinds[i].busy_ns));
+	table_print(&table, out);
+	if (!results->nr_locks)
+		return;
+	table_init(&table, "lrr");
+	table_row(&table, "lock\twaits\tall together");
+	for (unsigned int n = 0; n < results->nr_locks; n++) {
+		unsigned int most = ENV_SIM_MAX_KINDS;
+
+		for (unsigned int i = 0; i < results->nr_locks; i++)
+			if (!shown[i] && (most == ENV_SIM_MAX_KINDS ||
+					  results->locks[i].wait_ns > results->locks[most].wait_ns))
+				most = i;
+		shown[most] = true;
+		table_row(&table, "%s\t%llu\t%s", results->locks[most].name,
+			  (unsigned long long)results->locks[most].waits,
+			  human_ns(results->locks[most].wait_ns));
 	}
 	table_print(&table, out);
 }
@@ -322,16 +360,44 @@ static void print_filled(const char *line, FILE *out)
 	fputs("\n", out);
 }
 
-void outcome_print(const struct outcome *outcome, bool brief, FILE *out)
+static void print_notes(const struct outcome *outcome, FILE *out)
 {
-	const struct run *first = outcome->runs;
+	if (outcome->nr_notes)
+		fputs("\n", out);
+	for (unsigned int i = 0; i < outcome->nr_notes; i++)
+		print_filled(outcome->notes[i], out);
+	fputs("\n", out);
+	fflush(out);
+}
 
+void outcome_print_head(const struct outcome *outcome, FILE *out)
+{
 	fprintf(out, "%s%s%s\n", outcome->workload, outcome->text ? " - " : "",
 		outcome->text ? outcome->text : "");
 	if (!outcome->nr_runs)
 		return;
 	print_config(outcome, out);
 	fputs("\n", out);
+}
+
+void outcome_print_tail(const struct outcome *outcome, FILE *out)
+{
+	print_facts(outcome, out);
+	print_notes(outcome, out);
+}
+
+void outcome_print(const struct outcome *outcome, bool brief, FILE *out)
+{
+	const struct run *first = outcome->runs;
+
+	if (outcome->published && outcome->nr_runs) {
+		published_print(outcome, out);
+		print_notes(outcome, out);
+		return;
+	}
+	outcome_print_head(outcome, out);
+	if (!outcome->nr_runs)
+		return;
 	if (outcome->nr_runs > 1 || brief) {
 		print_runs(outcome, out);
 		if (outcome->nr_runs == 1)
@@ -344,14 +410,10 @@ void outcome_print(const struct outcome *outcome, bool brief, FILE *out)
 		print_histograms(&first->results, out);
 		if (first->results.nr_wb_ctx > 1)
 			print_contexts(&first->results, out);
+		if (first->results.nr_kinds)
+			print_use(&first->results, out);
 	}
-	print_facts(outcome, out);
-	if (outcome->nr_notes)
-		fputs("\n", out);
-	for (unsigned int i = 0; i < outcome->nr_notes; i++)
-		print_filled(outcome->notes[i], out);
-	fputs("\n", out);
-	fflush(out);
+	outcome_print_tail(outcome, out);
 }
 
 /* ---- list ------------------------------------------------------------------------------- */
@@ -364,6 +426,11 @@ static void list_workloads(FILE *out)
 	table_row(&table, "workload\twhat it does");
 	for (unsigned int i = 0; experiments[i]; i++)
 		table_row(&table, "%s\t%s", experiments[i]->name, experiments[i]->text);
+	for (unsigned int i = 0; published_tables[i]; i++)
+		table_row(&table, "%s\tpublished: %s", published_tables[i]->id,
+			  published_tables[i]->title);
+	for (unsigned int i = 0; named_sweeps[i]; i++)
+		table_row(&table, "%s\tsweep: %s", named_sweeps[i]->name, named_sweeps[i]->text);
 	table_row(&table, "FILE.fio\ta job file of fio");
 	table_row(&table, "FILE.cmd\tfio and dd commands, one a line");
 	table_row(&table, "'fio ...'\ta command line of fio; all that follows is fio's");
@@ -395,6 +462,29 @@ static void list_backends(FILE *out)
 	table_print(&table, out);
 }
 
+static void list_devices(FILE *out)
+{
+	struct table table;
+	const char *name;
+
+	table_init(&table, "lrrrrl");
+	table_row(&table, "modelled device\twrites\trequests/s\tchannels\tqueue\t");
+	for (unsigned int i = 0; (name = blkdev_profile_name(i)) != NULL; i++) {
+		const struct blkdev_profile *profile = blkdev_profile_find(name);
+		const char *kind = profile->rotational	  ? "one head"
+				   : profile->synchronous ? "memory: the submitter copies"
+							  : "";
+
+		table_row(&table, "%s\t%.0f MB/s\t%s\t%u\t%u\t%s", name,
+			  (double)profile->write_bandwidth / 1e6,
+			  profile->write_iops
+				  ? text("%llu", (unsigned long long)profile->write_iops)
+				  : "-",
+			  profile->channels, profile->queue_depth, kind);
+	}
+	table_print(&table, out);
+}
+
 static void list_knobs(FILE *out)
 {
 	struct table table;
@@ -408,6 +498,7 @@ static void list_knobs(FILE *out)
 			  knob->standard, knob->help, knob->only ? " (" : "",
 			  knob->only ? knob->only : "", knob->only ? ")" : "");
 	}
+	table_row(&table, "--trace\tFILE\t\tspans of one simulated run, to be opened in Perfetto");
 	table_row(&table, "--json\tFILE|-\t\twrite the results there; -: nothing else on stdout");
 	table_print(&table, out);
 }
@@ -434,6 +525,8 @@ void list_print(FILE *out)
 	list_workloads(out);
 	fputs("\n", out);
 	list_backends(out);
+	fputs("\n", out);
+	list_devices(out);
 	fputs("\n", out);
 	list_knobs(out);
 	fputs("\n", out);
