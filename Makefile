@@ -122,7 +122,7 @@ check: $(TESTER) $(PROGS)	## every test (TESTS='suite*/*' runs some)
 check-sim: $(BUILD)/iomap-check-sim	## the library against a model, under SEEDS=2000 schedules
 	$(BUILD)/iomap-check-sim --seeds $(SEEDS)
 
-check-sim-planted:	## does check-sim find races that are put into the library? (half an hour)
+check-sim-planted:	## does check-sim find races that are put into the library? (ten minutes)
 	tests/check-sim/planted.sh
 
 # A leak or a late race shows after its test has passed, so any report fails the run.

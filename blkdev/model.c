@@ -7,6 +7,9 @@
  * hands what has completed to the device below, which moves the data and ends it.  A
  * submitter wakes it only if its request makes an event earlier than the thread expects.
  *
+ * Who writes data while the queue is full waits until it is not.  Everything else is waited for
+ * by somebody, is little, and may be submitted where nobody may sleep.
+ *
  * Memory has no queue and no thread: the submitter pays for the copy, then passes it on.
  */
 #include "internal.h"
@@ -35,6 +38,8 @@ struct model_device {
 	bool stop; /* [L] */
 	uint32_t seq; /* [L, read without it as a futex] changes to wake the thread */
 	unsigned int nr_copying; /* [a] submitters that copy now */
+	uint64_t data_bytes; /* [a] data being written, if there is a limit to it */
+	struct env_waitq room; /* where those wait who find none */
 };
 
 static const struct blkdev_ops model_ops;
@@ -46,6 +51,32 @@ static struct model_device *model_of(struct block_device *bdev)
 	return container_of(bdev, struct model_device, bdev);
 }
 
+/* ---- room for data ---- */
+
+static bool takes_room(const struct model_device *model, const struct bio *bio)
+{
+	return model->profile.queue_bytes && bio->op == BIO_WRITE && bio->kind == BIO_DATA;
+}
+
+static bool has_room(const struct model_device *model)
+{
+	return __atomic_load_n(&model->data_bytes, __ATOMIC_RELAXED) < model->profile.queue_bytes;
+}
+
+/* The last one to come in may exceed the limit: a request is not cut. */
+static void take_room(struct model_device *model, const struct bio *bio)
+{
+	env_wait_event(&model->room, has_room(model));
+	__atomic_fetch_add(&model->data_bytes, bio->len, __ATOMIC_RELAXED);
+}
+
+static void give_room(struct model_device *model, const struct bio *bio)
+{
+	__atomic_fetch_sub(&model->data_bytes, bio->len, __ATOMIC_RELAXED);
+	if (has_room(model))
+		env_waitq_wake(&model->room);
+}
+
 /* ---- the thread ---- */
 
 static void pass_all(struct model_device *model, struct bio *bio)
@@ -54,6 +85,8 @@ static void pass_all(struct model_device *model, struct bio *bio)
 		struct bio *next = bio->next;
 
 		bio->next = NULL;
+		if (takes_room(model, bio))
+			give_room(model, bio);
 		blkdev_pass(&model->bdev, bio);
 		bio = next;
 	}
@@ -108,6 +141,8 @@ static void submit_to_queue(struct model_device *model, struct bio *bio)
 {
 	bool wake;
 
+	if (takes_room(model, bio))
+		take_room(model, bio);
 	env_mutex_lock(&model->lock);
 	model_queue_submit(&model->queue, bio, env_clock_ns());
 	wake = model_queue_next(&model->queue) < model->wake_ns;
@@ -162,7 +197,9 @@ static void model_submit(struct block_device *bdev, struct bio *bio)
 {
 	struct model_device *model = model_of(bdev);
 
-	if (model->profile.synchronous)
+	if (bio->op == BIO_FLUSH && model->profile.protected_cache)
+		blkdev_pass(bdev, bio);
+	else if (model->profile.synchronous)
 		submit_synchronous(model, bio);
 	else
 		submit_to_queue(model, bio);
@@ -236,6 +273,7 @@ int blkdev_model_create(struct block_device **bdev, struct block_device *below,
 	model->bdev.rotational = profile->rotational;
 	model->profile = *profile;
 	env_spin_init(&model->lock, "blkdev model");
+	env_waitq_init(&model->room);
 	err = model_queue_init(&model->queue, &model->profile, below->size);
 	if (err)
 		goto free_model;

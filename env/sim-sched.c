@@ -523,6 +523,7 @@ void sim_cpu(uint64_t ns)
 {
 	struct sim_task *task = env_sim.current;
 
+	ns *= env_sim.config.slow;
 	sim_note(SIM_NOTE_CPU, task->id, ns);
 	if (env_sim.adversarial)
 		charge_adversarial(task, ns);

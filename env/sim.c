@@ -39,6 +39,7 @@ void env_sim_config_init(struct env_sim_config *config)
 		.seed = 1,
 		.nr_cpus = 2,
 		.quantum_ns = 3 * MSEC,
+		.slow = 1,
 		.start_ns = SEC,
 		.max_ns = 365 * DAY,
 		.max_steps = 100000000,
@@ -58,6 +59,8 @@ static bool config_ok(const struct env_sim_config *config)
 	if (config->schedule != ENV_SIM_FAITHFUL && config->schedule != ENV_SIM_ADVERSARIAL)
 		return false;
 	if (config->nr_cpus == 0 || config->nr_cpus > ENV_SIM_MAX_CPUS)
+		return false;
+	if (config->slow == 0 || config->slow > 1000000)
 		return false;
 	return config->quantum_ns > 0 && config->stack_size >= 16384 &&
 	       config->stack_size <= 1ull << 32;

@@ -43,7 +43,7 @@ static void join_list(struct wb_ctx *wb, struct inode *inode, enum wb_list list,
 	enum wb_list old = inode->i_list;
 
 	leave_list(wb, inode);
-	inode->i_list = list;
+	inode->i_list = (uint8_t)list;
 	list_add(&inode->i_io_list, after);
 	count_on(wb, list, 1);
 	if (!old)
@@ -58,7 +58,7 @@ void wb_list_file(struct wb_ctx *wb, struct inode *inode, enum wb_list list)
 	count_on(wb, list, 1);
 	if (!inode->i_list)
 		count_listed(wb, wb->nr_listed + 1);
-	inode->i_list = list;
+	inode->i_list = (uint8_t)list;
 }
 
 void wb_list_unfile(struct wb_ctx *wb, struct inode *inode)

@@ -32,7 +32,7 @@ fi
 
 c_files=$(find include env blkdev folio iomap fsbackends examples tests bench \
 	-name '*.[ch]' | sort)
-scripts='Makefile .clang-format .ci/run tests/lint.sh'
+scripts='Makefile .clang-format .ci/run tests/lint.sh tests/check-sim/planted.sh'
 documents=$(find . -name '*.md' -not -path './.git/*' -not -path './build*/*' | sed 's|^\./||' | sort)
 text_files="$c_files $scripts $documents libiomap.pc.in .gitignore"
 

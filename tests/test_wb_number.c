@@ -224,12 +224,13 @@ Test(wb_asked, asking_for_what_there_is_changes_nothing)
 Test(wb_asked, the_text_setter_consumes_all_or_refuses)
 {
 	static const char *const bad[] = {"", " ", "x", "1x", "-1", "257", "99999999999", "1 2"};
+	static const char text[] = "4\n";
 	size_t consumed = 0;
 	unsigned int calls = 0;
 
 	open_flat(1);
 	while (consumed < 2) {
-		ssize_t n = bdi_store_nr(flat.bdi, "4\n" + consumed, 2 - consumed);
+		ssize_t n = bdi_store_nr(flat.bdi, &text[consumed], 2 - consumed);
 
 		cr_assert_gt(n, 0);
 		consumed += (size_t)n;

@@ -337,6 +337,13 @@ Test(wb_storm, sixty_seconds_with_several_workers)
 	sixty_seconds(3, 3);
 }
 
+/* The checkers of memory and races slow it down, and look for something else. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SEEDS 20
+#else
+#define SEEDS 250
+#endif
+
 /* WT6 where the seed chooses who goes on: few operations, many interleavings. */
 static void adversary(uint64_t first, uint64_t nr, unsigned int workers)
 {
@@ -353,12 +360,12 @@ static void adversary(uint64_t first, uint64_t nr, unsigned int workers)
 
 Test(wb_storm, adversary)
 {
-	adversary(1, 60, 1);
+	adversary(1, SEEDS, 1);
 }
 
 Test(wb_storm, adversary_with_several_workers)
 {
-	adversary(1001, 40, 2);
+	adversary(1001, SEEDS, 2);
 }
 
 /* WT6 with real threads, for the race checkers. */

@@ -39,6 +39,8 @@ enum knob_kind {
 	  "where bytes go: memory, nowhere, a host's file, a modelled device (virtual: nvme)")     \
 	X(DEVICE_SIZE, "device-size", KNOB_SIZE, "SIZE", "256g", NULL,                             \
 	  "size of the device (memory is taken as it is written)")                                 \
+	X(DEVICE_QUEUE, "device-queue", KNOB_SIZE, "SIZE", "0", NULL,                              \
+	  "data written to a modelled device at a time, who has more waits; 0: no limit")          \
 	X(PAGE_SIZE, "page-size", KNOB_SIZE, "SIZE", "4k", NULL, "page of the cache, 4k to 64k")   \
 	X(BLOCK_SIZE, "block-size", KNOB_SIZE, "SIZE", "4k", NULL,                                 \
 	  "block of the file system, 512 to 64k")                                                  \
@@ -91,7 +93,9 @@ enum knob_kind {
 	  "blocks are chosen at writeback, not at write")                                          \
 	X(FS_OPTIONS, "fs-options", KNOB_TEXT, "K=V,..", "", NULL, "options of the file system")   \
 	X(SCALE, "scale", KNOB_RATIO, "N/M", "1", NULL,                                            \
-	  "multiplies sizes, memory, dirty limits and the time of time_based jobs")                \
+	  "multiplies sizes, memory, limits, queue, time of time_based jobs")                      \
+	X(SCALE_RATES, "scale-rates", KNOB_WORD, "off|on", "off", NULL,                            \
+	  "the same for the speed of CPUs and of a modelled device, so that times stay")           \
 	X(SEED, "seed", KNOB_COUNT, "N", "1", NULL, "of all random numbers")                       \
 	X(CLOCK, "clock", KNOB_WORD, "real|virtual", "real", NULL,                                 \
 	  "the host's clock and CPUs, or simulated ones: the same figures in every run")           \
@@ -183,6 +187,11 @@ static inline bool knobs_virtual(const struct knobs *knobs)
 static inline bool knob_on(const struct knobs *knobs, enum knob_id id)
 {
 	return knobs->value[id].number == 0;
+}
+
+static inline bool knobs_scale_rates(const struct knobs *knobs)
+{
+	return knobs->value[KNOB_SCALE_RATES].number == 1;
 }
 
 /* bytes under the scale, rounded down to a multiple of unit, at least one unit. */

@@ -57,5 +57,5 @@ const struct published published_t13 = {
 	.unit = "extents",
 	.figure = shown,
 	.run = extents_run,
-	.note = "xfs_io stat counts records, filefrag counts pieces: the two rows cannot be compared.",
+	.note = "xfs_io stat counts records, filefrag pieces: the two rows cannot be compared.",
 };

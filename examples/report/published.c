@@ -22,8 +22,9 @@
 #define OWN_LOSS_MAX 0.95 /* of the posted figure, R4 */
 
 const struct published *const published_tables[] = {
-	&published_t1,	&published_t2,	&published_t3,	&published_t4,
-	&published_t12, &published_t13, &published_t14, NULL,
+	&published_a2,	&published_t1,	&published_t2,	&published_t3,	&published_t4,
+	&published_t7,	&published_t8,	&published_t9,	&published_t12, &published_t13,
+	&published_t14, &published_t21, &published_t27, &published_t31, NULL,
 };
 
 const struct published *published_find(const char *id)

@@ -145,12 +145,19 @@ int published_measure(const char *job, struct rig *rig, struct run *run, char *e
 
 /* ---- the tables ------------------------------------------------------------------------- */
 
+extern const struct published published_a2;
 extern const struct published published_t1;
 extern const struct published published_t2;
 extern const struct published published_t3;
 extern const struct published published_t4;
+extern const struct published published_t7;
+extern const struct published published_t8;
+extern const struct published published_t9;
 extern const struct published published_t12;
 extern const struct published published_t13;
 extern const struct published published_t14;
+extern const struct published published_t21;
+extern const struct published published_t27;
+extern const struct published published_t31;
 
 #endif

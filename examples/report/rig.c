@@ -49,16 +49,48 @@ static int open_file_device(struct rig *rig, const char *path, char *err)
 	return error;
 }
 
+static uint64_t inverse_scaled(const struct knobs *knobs, uint64_t ns)
+{
+	const struct knob_value *scale = &knobs->value[KNOB_SCALE];
+
+	return ns * scale->den / scale->number;
+}
+
+/* 0 stays: it is no limit. */
+static uint64_t scaled_rate(const struct knobs *knobs, uint64_t rate)
+{
+	return rate ? knobs_scaled(knobs, rate, 1) : 0;
+}
+
+/* Everything takes longer by what sizes are smaller. */
+static void slow_down(struct blkdev_profile *profile, const struct knobs *knobs)
+{
+	profile->read_bandwidth = scaled_rate(knobs, profile->read_bandwidth);
+	profile->write_bandwidth = scaled_rate(knobs, profile->write_bandwidth);
+	profile->read_iops = scaled_rate(knobs, profile->read_iops);
+	profile->write_iops = scaled_rate(knobs, profile->write_iops);
+	profile->latency_ns = inverse_scaled(knobs, profile->latency_ns);
+	profile->seek_min_ns = inverse_scaled(knobs, profile->seek_min_ns);
+	profile->seek_max_ns = inverse_scaled(knobs, profile->seek_max_ns);
+	profile->rotation_ns = inverse_scaled(knobs, profile->rotation_ns);
+}
+
 /* A model keeps its bytes in memory. */
 static int put_model_over(struct rig *rig, char *err)
 {
 	const char *name = knobs_device_profile(rig->knobs);
+	uint64_t queue = knob_number(rig->knobs, KNOB_DEVICE_QUEUE);
 	struct block_device *below = rig->dev;
+	struct blkdev_profile profile;
 	int error;
 
 	if (!name)
 		return 0;
-	error = blkdev_model_create(&rig->dev, below, blkdev_profile_find(name));
+	profile = *blkdev_profile_find(name);
+	if (knobs_scale_rates(rig->knobs) && !profile.synchronous)
+		slow_down(&profile, rig->knobs);
+	profile.queue_bytes = queue ? knobs_scaled(rig->knobs, queue, 1) : 0;
+	error = blkdev_model_create(&rig->dev, below, &profile);
 	if (error) {
 		rig->dev = below;
 		return rig_failed(err, "no model of the device", error);

@@ -85,6 +85,7 @@ int bdi_set_tuning(struct backing_dev *bdi, const struct bdi_tuning *tuning);
 int bdi_set_nr_contexts(struct backing_dev *bdi, unsigned int nr);
 
 struct block_device *bdi_block_device(const struct backing_dev *bdi);
+/* Contexts that take inodes now: 1 or more. */
 unsigned int bdi_nr_contexts(const struct backing_dev *bdi);
 
 /*

@@ -241,6 +241,12 @@ struct blkdev_profile {
 	const char *name;
 	uint32_t channels; /* requests served at once; 1 .. BLKDEV_MODEL_CHANNELS_MAX */
 	uint32_t queue_depth; /* tags: requests in the device; 1 .. 65536 */
+	/*
+	 * Data being written in the device and waiting for a tag: who submits more waits in
+	 * bio_submit() until it is less.  0: no limit.
+	 */
+	uint64_t queue_bytes;
+	bool protected_cache; /* what it has survives a power cut: a flush is done at once */
 	uint64_t latency_ns; /* of each request, while its channel serves others */
 	uint64_t read_bandwidth, write_bandwidth; /* bytes a second */
 	uint64_t read_iops, write_iops; /* requests a second; a flush counts as a write */

@@ -83,6 +83,7 @@ struct env_sim_config {
 	uint64_t quantum_ns; /* a task's turn while others wait for its CPU */
 	uint64_t switch_ns; /* charged when a CPU turns to another task (VC19); faithful */
 	uint64_t wake_ns; /* until an idle CPU starts a woken task (VC19); faithful */
+	uint64_t slow; /* how many times as long as charged all work takes; 1 .. 1000000 */
 	uint64_t start_ns; /* what the clock says first */
 	uint64_t max_ns; /* TIME_LIMIT after so much virtual time; 0: never */
 	uint64_t max_steps; /* LIVELOCK after so many calls without it moving; 0: never */

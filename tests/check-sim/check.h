@@ -121,8 +121,10 @@ struct cell {
 	uint32_t done, started; /* versions */
 	uint32_t words; /* of `done`; what is behind them is zero */
 	uint32_t ever; /* the newest version that was ever started */
-	uint32_t durable; /* an fsync that succeeded covered it: it may not get older */
-	uint64_t begun_at, done_at; /* the model's time */
+	uint32_t durable; /* an fsync that succeeded covered it: it may not get older, */
+	uint32_t durable_words; /* nor lose these */
+	uint64_t started_at; /* the model's time; */
+	uint64_t begun_at, done_at; /* and of `done` */
 };
 
 struct model {

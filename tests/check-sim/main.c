@@ -13,16 +13,21 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <iomap/sim.h>
 
 #define MAX_JOBS 64
+
+/* Of the processor, for a seed that takes some milliseconds. */
+#define SEED_SECONDS 30
 
 #define EXIT_DONE   0
 #define EXIT_FAILED 3
@@ -206,6 +211,14 @@ static void sim_config(struct env_sim_config *config, uint64_t seed)
 	config->may_nest = may_nest;
 }
 
+/* A loop in which nobody else has a turn is ended by SIGVTALRM. */
+static void start_clock(void)
+{
+	const struct itimerval limit = {.it_value.tv_sec = SEED_SECONDS};
+
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+}
+
 static void run_seed(uint64_t seed)
 {
 	static struct env_sim_result result;
@@ -215,6 +228,7 @@ static void run_seed(uint64_t seed)
 	plan_make(&plan, seed, &options.wish);
 	running = &plan;
 	nr_notes = 0;
+	start_clock();
 	sim_config(&config, seed);
 	if (env_sim_run(&config, run_plan, &plan, &result)) {
 		print_failure(result.text);
@@ -273,7 +287,11 @@ static void report_crash(unsigned int worker, int status)
 
 	plan_make(&plan, shared->current[worker], &options.wish);
 	running = &plan;
-	printf("seed %llu: ended by signal %d\n", (unsigned long long)plan.seed, WTERMSIG(status));
+	printf("seed %llu: ", (unsigned long long)plan.seed);
+	if (WTERMSIG(status) == SIGVTALRM)
+		printf("an endless loop\n");
+	else
+		printf("ended by signal %d\n", WTERMSIG(status));
 	plan_print(&plan);
 	print_replay();
 }

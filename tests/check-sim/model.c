@@ -35,7 +35,7 @@ void model_write_start(struct model *model, unsigned int first, unsigned int nr,
 	for (unsigned int i = 0; i < nr; i++) {
 		model->cells[first + i].started = version;
 		model->cells[first + i].ever = version;
-		model->cells[first + i].begun_at = now;
+		model->cells[first + i].started_at = now;
 		for (unsigned int j = 0; j < CELL_WORDS; j++)
 			*memory++ = word_of(model->nr, first + i, version, j);
 	}
@@ -54,6 +54,7 @@ void model_write_done(struct model *model, unsigned int first, unsigned int nr,
 		if (i < nr_accepted) {
 			cell->done = cell->started;
 			cell->words = CELL_WORDS;
+			cell->begun_at = cell->started_at;
 			cell->done_at = ++model->now;
 		}
 	}
@@ -82,6 +83,12 @@ void model_resize(struct model *model, uint64_t size)
 	model->size_done = model->size_started = size;
 }
 
+static void keep_cell(struct cell *cell)
+{
+	cell->durable = cell->done;
+	cell->durable_words = cell->words;
+}
+
 /*
  * What was done before it is durable, unless an error was told since it began: that may have
  * been its own.
@@ -92,7 +99,7 @@ void model_synced(struct model *model, uint64_t start, uint64_t told_at)
 		struct cell *cell = &model->cells[i];
 
 		if (cell->done && cell->done_at <= start && cell->begun_at > told_at)
-			cell->durable = cell->done;
+			keep_cell(cell);
 	}
 }
 
@@ -116,7 +123,7 @@ static enum verdict judge(const struct model *model, unsigned int cell, unsigned
 	if (word == 0 && (before->done == 0 || i >= before->words))
 		return RIGHT;
 	if (word == 0)
-		return before->durable ? WRONG : OLD;
+		return before->durable && i < before->durable_words ? WRONG : OLD;
 	version = version_of(word);
 	if (word != word_of(model->nr, cell, version, i) || version == 0)
 		return WRONG;

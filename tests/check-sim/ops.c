@@ -250,19 +250,30 @@ static void op_write_through(struct task *task)
 	env_rwsem_read_unlock(&file->gate);
 }
 
-/* While nobody writes to the file nothing is left to do after an fsync. */
+static void check_all_written(struct task *task, struct shared_file *file)
+{
+	const struct address_space *mapping = &handle_of(task, file)->f_inode->i_mapping;
+
+	check(mapping->nr_dirty == 0 && mapping->nr_writeback == 0,
+	      "file %u: after fsync %llu pages are dirty, %llu under writeback", file->model.nr,
+	      (unsigned long long)mapping->nr_dirty, (unsigned long long)mapping->nr_writeback);
+	/* Whoever was on the way with an error has had the time to leave it. */
+	env_sleep_ns(1);
+	check(!sync_handle(file, task->nr, true),
+	      "file %u: an fsync tells what one before "
+	      "should have told",
+	      file->model.nr);
+}
+
+/* While nobody writes to the file nothing is left to do, and to tell, after an fsync. */
 static void op_fsync_alone(struct task *task)
 {
 	struct shared_file *file = some_file(task);
-	const struct address_space *mapping = &handle_of(task, file)->f_inode->i_mapping;
 
 	env_rwsem_write_lock(&file->gate);
 	note("task %u: fsync file %u, alone", task->nr, file->model.nr);
 	if (!sync_handle(file, task->nr, below(task, 2)))
-		check(mapping->nr_dirty == 0 && mapping->nr_writeback == 0,
-		      "file %u: after fsync %llu pages are dirty, %llu under writeback",
-		      file->model.nr, (unsigned long long)mapping->nr_dirty,
-		      (unsigned long long)mapping->nr_writeback);
+		check_all_written(task, file);
 	env_rwsem_write_unlock(&file->gate);
 }
 
@@ -432,7 +443,7 @@ static const struct {
 	{6, op_fsync},	{4, op_sync_range},    {3, op_sync},	    {4, op_writeback},
 	{5, op_drop},	{4, op_dontneed},      {2, op_fail_alloc},  {5, op_contexts},
 	{2, op_tuning}, {3, op_temp_file},     {2, op_reopen},	    {3, op_sleep},
-	{16, op_peek},	{4, op_write_through}, {3, op_fsync_alone},
+	{16, op_peek},	{6, op_write_through}, {8, op_fsync_alone},
 };
 
 #define NR_OPS (sizeof(ops) / sizeof(ops[0]))

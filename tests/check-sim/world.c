@@ -182,7 +182,7 @@ static void be_failing(struct env_rng *rng)
 					    .action = env_rng_below(rng, 2) ? BLKDEV_FAULT_STOP
 									    : BLKDEV_FAULT_TEAR,
 					    .error = -5,
-					    .count = 1 + env_rng_below(rng, 10),
+					    .count = 1 + env_rng_below(rng, 20),
 					    .chance = 1 + env_rng_below(rng, 8)});
 }
 
