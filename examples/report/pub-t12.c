@@ -11,7 +11,7 @@
 /* Of 6 GiB what the scale leaves: the files fill all groups. */
 #define PMEM_FOR_XFS  PMEM, "device-size", "96m", "ags", "4", "fs", "xfs"
 #define PMEM_FOR_EXT4 PMEM, "device-size", "6g", "fs", "ext4"
-#define NVME	      "device", "nvme", "memory", "16g", "device-size", "1000g"
+#define NVME	      "device", "nvme", "memory", "16g", "device-size", "256g"
 #define NVME_FOR_XFS  NVME, "fs", "xfs"
 #define NVME_FOR_EXT4 NVME, "fs", "ext4"
 

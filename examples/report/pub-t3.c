@@ -26,7 +26,7 @@
 
 /* The memory that is the device is missing elsewhere. */
 #define PMEM(...) ROW("PMEM", "pmem", "6g", "10g", __VA_ARGS__)
-#define NVME(...) ROW("NVMe", "nvme", "1000g", "16g", __VA_ARGS__)
+#define NVME(...) ROW("NVMe", "nvme", "256g", "16g", __VA_ARGS__)
 
 static const struct cell cells[] = {
 	PMEM("XFS", "xfs", 70.7, 70.5),
