@@ -172,6 +172,19 @@ void buddy_destroy(struct buddy *buddy)
 
 /* ---- alloc and free ---- */
 
+bool buddy_has(struct buddy *buddy, unsigned int order)
+{
+	bool found;
+
+	assert(order <= buddy->max_order);
+	env_mutex_lock(&buddy->lock);
+	while (order <= buddy->max_order && list_empty(&buddy->free[order]))
+		order++;
+	found = order <= buddy->max_order || fresh_page(buddy) < buddy->nr_pages;
+	env_mutex_unlock(&buddy->lock);
+	return found;
+}
+
 /* Does the test hook want this allocation to fail? */
 static bool alloc_must_fail(struct buddy *buddy, unsigned int order)
 {

@@ -34,6 +34,8 @@ void buddy_destroy(struct buddy *buddy);
 /* A run of 2^order pages, naturally aligned in the arena; NULL if there is none. */
 void *buddy_alloc(struct buddy *buddy, unsigned int order);
 void buddy_free(struct buddy *buddy, void *run, unsigned int order);
+/* Is there one now?  Somebody else may take it first. */
+bool buddy_has(struct buddy *buddy, unsigned int order);
 /* Test hooks, see page_cache.h. */
 void buddy_fail(struct buddy *buddy, unsigned int min_order, unsigned int count);
 uint64_t buddy_fragment(struct buddy *buddy, unsigned int order);

@@ -146,7 +146,7 @@ int filemap_alloc_folio(struct address_space *mapping, uint64_t index, unsigned 
 			effort = ALLOC_NOWAIT;
 			if (reclaim_lightly(cache, 1ull << order) < 1ull << order)
 				return -ENOMEM;
-		} else if (!reclaim_wait(cache, 1ull << order)) {
+		} else if (!reclaim_wait(cache, order)) {
 			return -ENOMEM;
 		}
 	}

@@ -189,8 +189,9 @@ void reclaim_forget(struct folio *folio);
 uint64_t reclaim_pages(struct page_cache *cache, uint64_t pages);
 /* The same with little effort: for what is only a wish. */
 uint64_t reclaim_lightly(struct page_cache *cache, uint64_t pages);
-/* The same, waiting for writeback when all is dirty; false if nothing can be freed. */
-bool reclaim_wait(struct page_cache *cache, uint64_t pages);
+/* Until a folio of the order may be had, waiting for writeback and for others that have memory
+ * in use; false if nothing can be freed. */
+bool reclaim_wait(struct page_cache *cache, unsigned int order);
 
 /* ---- writeback contexts: see wb.h ---------------------------------------------------- */
 

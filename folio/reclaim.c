@@ -138,8 +138,9 @@ static void kick_flushers(struct page_cache *cache)
 	env_mutex_unlock(&cache->bdi_lock);
 }
 
-bool reclaim_wait(struct page_cache *cache, uint64_t pages)
+bool reclaim_wait(struct page_cache *cache, unsigned int order)
 {
+	uint64_t pages = 1ull << order;
 	/* A little more than asked for, so that not every page costs a look. */
 	uint64_t batch = pages < 32 ? 32 : pages;
 
@@ -148,7 +149,9 @@ bool reclaim_wait(struct page_cache *cache, uint64_t pages)
 		uint32_t key = env_waitq_prepare(&cache->memory_wait);
 		bool busy = false;
 
-		if (reclaim_scan(cache, batch, UINT64_MAX, &busy) >= pages) {
+		/* What others have freed meanwhile is on no list to be reclaimed from. */
+		if (reclaim_scan(cache, batch, UINT64_MAX, &busy) >= pages ||
+		    buddy_has(&cache->buddy, order)) {
 			env_waitq_cancel(&cache->memory_wait);
 			return true;
 		}
@@ -156,7 +159,7 @@ bool reclaim_wait(struct page_cache *cache, uint64_t pages)
 		    !counter_read(&cache->nr_writeback)) {
 			env_waitq_cancel(&cache->memory_wait);
 			/* Nothing will become clean; somebody may have freed a folio. */
-			return counter_read(&cache->buddy.nr_free) >= pages;
+			return buddy_has(&cache->buddy, order);
 		}
 		kick_flushers(cache);
 		if (!env_waitq_wait(&cache->memory_wait, key, RECLAIM_WAIT_NS) &&

@@ -14,9 +14,9 @@
 #include <iomap/fsbackend.h>
 #include <iomap/page_cache.h>
 #include <iomap/sim.h>
+#include "flat.h"
 
-#define KiB 1024ull
-#define MiB (1024 * KiB)
+#define MS  1000000ull
 #define SEC 1000000000ull
 
 struct world {
@@ -143,4 +143,77 @@ static void reuse_tree_blocks(void *arg)
 Test(regress_sim, the_journal_writes_no_block_that_was_freed)
 {
 	simulate(reuse_tree_blocks);
+}
+
+/* ---- memory that others give back while a write waits for some --------------------------- */
+
+/*
+ * A task that waited for memory looked for folios to reclaim, but not whether memory was free by
+ * now: with all of the cache free, and one folio in use somewhere, it gave up with -ENOMEM after
+ * two seconds.  Seed 79329.
+ */
+
+struct filling {
+	struct flat_file *file;
+	struct folio *folios[512];
+	unsigned int nr;
+};
+
+/* So many folios, all of them in use. */
+static void take_memory(struct filling *filling, uint64_t nr)
+{
+	while (filling->nr < nr) {
+		struct folio *folio = flat_new_folio(filling->file, filling->nr, 0);
+
+		folio_unlock(folio);
+		filling->folios[filling->nr++] = folio;
+	}
+}
+
+/* Removed first: there is nothing to reclaim at any time, memory only becomes free. */
+static void give_memory(struct filling *filling)
+{
+	flat_remove(filling->file);
+	while (filling->nr)
+		folio_put(filling->folios[--filling->nr]);
+}
+
+static void write_one(void *arg)
+{
+	cr_assert_eq(flat_write(arg, "x", 1, 0), 1);
+}
+
+static void give_while_waiting(void *arg)
+{
+	struct filling given = {0}, kept = {0};
+	struct flat_config config;
+	struct env_thread *writer;
+	struct flat_file *file;
+	struct flat flat;
+	uint64_t start;
+
+	(void)arg;
+	flat_config_init(&config);
+	config.cache.capacity = 2 * MiB;
+	flat_open(&flat, &config);
+	file = flat_create(&flat, 1);
+	given.file = flat_create(&flat, 2);
+	kept.file = flat_create(&flat, 3);
+	take_memory(&given, 256);
+	take_memory(&kept, flat_stats(&flat).nr_free);
+	cr_assert_eq(env_thread_create(&writer, "writer", write_one, file), 0);
+	env_sleep_ns(100 * MS);
+
+	start = env_clock_ns();
+	give_memory(&given);
+	env_thread_join(writer);
+	cr_assert_lt(env_clock_ns() - start, 50 * MS);
+	give_memory(&kept);
+	flat_remove(file);
+	flat_close(&flat);
+}
+
+Test(regress_sim, a_write_that_waits_for_memory_takes_what_others_free)
+{
+	simulate(give_while_waiting);
 }

@@ -353,7 +353,8 @@ static void op_tuning(struct task *task)
 	tuning.map = (enum wb_map)below(task, WB_MAP_INDEX + 1);
 	tuning.throttle_share = (enum wb_share)below(task, 2);
 	tuning.rebind_on_refile = below(task, 2);
-	tuning.kick_all = below(task, 2);
+	/* Off, pages of contexts that nobody writes to wait for the periodic writeback (W21). */
+	tuning.kick_all = below(task, 2) || !world.plan->interval_ns;
 	tuning.sync_serial = below(task, 2);
 	tuning.single_completion_queue = below(task, 2);
 	tuning.workers_per_ctx = 1 + (unsigned int)below(task, 3);
