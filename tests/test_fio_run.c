@@ -1005,10 +1005,23 @@ Test(fio_run, time_of_time_based_jobs_is_scaled)
 
 	world_open(&world);
 	world.recorder->quiet = true;
-	world.how.scale = (struct fio_scale){1, 1000};
+	world.how.scale = (struct fio_scale){.num = 1, .den = 1000};
 	world_line(&world, SEQ "--size=64m --time_based --runtime=10");
 	world_run(&world);
 	cr_assert_lt(world.result.total.elapsed_ns, 2000000000);
+	world_close(&world);
+}
+
+Test(fio_run, time_stays_where_rates_are_scaled)
+{
+	struct world world;
+
+	world_open(&world);
+	world.recorder->quiet = true;
+	world.how.scale = (struct fio_scale){.num = 1, .den = 1000, .keeps_time = true};
+	world_line(&world, SEQ "--size=64m --time_based --runtime=10ms");
+	world_run(&world);
+	cr_assert_geq(world.result.total.elapsed_ns, 9000000);
 	world_close(&world);
 }
 
@@ -1094,7 +1107,7 @@ Test(fio_run, the_four_phases_of_waitfor_run)
 
 	world_open(&world);
 	world.recorder->quiet = true;
-	world.how.scale = (struct fio_scale){1, 64};
+	world.how.scale = (struct fio_scale){.num = 1, .den = 64};
 	world_load(&world, "jobs/fio-examples-waitfor.fio");
 	world_run(&world);
 	for (unsigned int i = 0; i < 4; i++)
@@ -1158,12 +1171,15 @@ static uint64_t writes_of(const char *name, struct fio_scale scale)
 
 Test(fio_run, seed_000_writes_262140_blocks_a_job)
 {
-	cr_assert_eq(writes_of("jobs/seed-000-job_nvme.fio", (struct fio_scale){1, 1}), 3145680);
+	cr_assert_eq(
+		writes_of("jobs/seed-000-job_nvme.fio", (struct fio_scale){.num = 1, .den = 1}),
+		3145680);
 }
 
 Test(fio_run, seed_000_at_a_64th_writes_4092_blocks_a_job)
 {
-	cr_assert_eq(writes_of("jobs/seed-000-job_nvme.job12-dir12.fio", (struct fio_scale){1, 64}),
+	cr_assert_eq(writes_of("jobs/seed-000-job_nvme.job12-dir12.fio",
+			       (struct fio_scale){.num = 1, .den = 64}),
 		     12 * 12 * 341);
 }
 
@@ -1172,7 +1188,7 @@ Test(fio_run, seed_000_names_files_for_their_section)
 	struct world world;
 
 	world_open(&world);
-	world.how.scale = (struct fio_scale){1, 4096};
+	world.how.scale = (struct fio_scale){.num = 1, .den = 4096};
 	world_load(&world, "jobs/seed-000-run.cmd");
 	world_run(&world);
 	cr_assert_eq(count(&world, "open /mnt/dir1/job1.0.11"), 1);
@@ -1183,23 +1199,27 @@ Test(fio_run, seed_000_names_files_for_their_section)
 
 Test(fio_run, seed_003_writes_819200_blocks)
 {
-	cr_assert_eq(writes_of("jobs/seed-003.cmd", (struct fio_scale){1, 1}), 819200);
+	cr_assert_eq(writes_of("jobs/seed-003.cmd", (struct fio_scale){.num = 1, .den = 1}),
+		     819200);
 }
 
 Test(fio_run, seed_004_writes_each_block_once)
 {
-	cr_assert_eq(writes_of("jobs/seed-004.cmd", (struct fio_scale){1, 64}), 16384);
+	cr_assert_eq(writes_of("jobs/seed-004.cmd", (struct fio_scale){.num = 1, .den = 64}),
+		     16384);
 }
 
 Test(fio_run, seed_004_sweep_is_six_runs)
 {
-	cr_assert_eq(writes_of("jobs/seed-004-sizes.cmd", (struct fio_scale){1, 1024}),
-		     63 * 512 * 1024 / 4096);
+	cr_assert_eq(
+		writes_of("jobs/seed-004-sizes.cmd", (struct fio_scale){.num = 1, .den = 1024}),
+		63 * 512 * 1024 / 4096);
 }
 
 Test(fio_run, seed_004_warm_up_is_written_by_dd)
 {
-	cr_assert_eq(writes_of("jobs/seed-004-prep.cmd", (struct fio_scale){1, 64}), 64);
+	cr_assert_eq(writes_of("jobs/seed-004-prep.cmd", (struct fio_scale){.num = 1, .den = 64}),
+		     64);
 }
 
 Test(fio_run, seed_002_runs_until_its_time_is_up)
@@ -1208,7 +1228,7 @@ Test(fio_run, seed_002_runs_until_its_time_is_up)
 
 	world_open(&world);
 	world.recorder->quiet = true;
-	world.how.scale = (struct fio_scale){1, 1000};
+	world.how.scale = (struct fio_scale){.num = 1, .den = 1000};
 	world_load(&world, "jobs/seed-002.cmd");
 	world_run(&world);
 	cr_assert_geq(world.result.total.elapsed_ns, 60000000);
@@ -1221,7 +1241,7 @@ Test(fio_run, seed_002_runs_until_its_time_is_up)
 
 Test(fio_scale, keeps_whole_blocks)
 {
-	const struct fio_scale scale = {1, 3};
+	const struct fio_scale scale = {.num = 1, .den = 3};
 
 	cr_assert_eq(fio_scale_bytes(&scale, 16 * 4096, 4096), 5 * 4096);
 	cr_assert_eq(fio_scale_bytes(&scale, 10000, 4096), 4096);

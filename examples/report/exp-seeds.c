@@ -101,8 +101,7 @@ static int run_job(const char *job, struct run *run, char *err)
 
 static uint64_t prescribed_bytes(const struct run *run, const char *job)
 {
-	const struct knob_value *ratio = &run->knobs.value[KNOB_SCALE];
-	struct fio_scale scale = {ratio->number, ratio->den};
+	struct fio_scale scale = jobs_scale(&run->knobs);
 	struct fio_workload workload;
 	struct fio_span bytes = {0, 0};
 	char err[ERR_MAX];

@@ -918,7 +918,9 @@ static uint64_t job_time(const struct fio_clone *clone, uint64_t ns)
 {
 	const struct fio_scale *scale = &clone->runner->how->scale;
 
-	return clone_opt(clone)->time_based ? fio_scale_bytes(scale, ns, 1) : ns;
+	if (!clone_opt(clone)->time_based || scale->keeps_time)
+		return ns;
+	return fio_scale_bytes(scale, ns, 1);
 }
 
 static void start_clock(struct fio_clone *clone)

@@ -67,13 +67,14 @@ struct fio_target {
 };
 
 /*
- * Multiplies size, filesize, io_size, offset, offset_increment and the times of time_based
- * jobs.  Not block sizes, not the number of files.  A size stays a multiple of the block if
- * it was one, and at least one block if it was that.
+ * Multiplies size, filesize, io_size, offset, offset_increment and, unless it keeps time, the
+ * times of time_based jobs.  Not block sizes, not the number of files.  A size stays a multiple
+ * of the block if it was one, and at least one block if it was that.
  */
 struct fio_scale {
 	uint64_t num; /* both 0: 1 */
 	uint64_t den;
+	bool keeps_time;
 };
 
 /* Other threads may read these while the run goes on, with __atomic_load_n(). */

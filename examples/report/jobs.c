@@ -15,11 +15,11 @@
 #include "pieces.h"
 #include "progress.h"
 
-static struct fio_scale scale_of(const struct knobs *knobs)
+struct fio_scale jobs_scale(const struct knobs *knobs)
 {
 	const struct knob_value *scale = &knobs->value[KNOB_SCALE];
 
-	return (struct fio_scale){.num = scale->number, .den = scale->den};
+	return (struct fio_scale){scale->number, scale->den, knobs_scale_rates(knobs)};
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -95,7 +95,7 @@ static void seed_jobs(const struct fio_workload *workload, const struct knobs *k
 int jobs_measure(const struct fio_workload *workload, struct rig *rig, struct run *run, char *err)
 {
 	struct fio_progress bytes = {0};
-	struct fio_run_options how = {.scale = scale_of(rig->knobs), .progress = &bytes};
+	struct fio_run_options how = {.scale = jobs_scale(rig->knobs), .progress = &bytes};
 	struct fs_target fs_target;
 	struct fio_target target = {.ctx = &fs_target, .ops = &fs_target_ops};
 	struct fio_result result;
@@ -121,7 +121,7 @@ int jobs_measure(const struct fio_workload *workload, struct rig *rig, struct ru
 static void judge_bytes(const struct fio_workload *workload, const struct run *run,
 			struct outcome *outcome)
 {
-	struct fio_scale scale = scale_of(&run->knobs);
+	struct fio_scale scale = jobs_scale(&run->knobs);
 	struct fio_span expected = fio_workload_expected_bytes(workload, &scale);
 	uint64_t user_bytes = run->results.user_bytes;
 	const char *ours = text("%llu", (unsigned long long)user_bytes);

@@ -16,6 +16,9 @@
 int jobs_run(const struct fio_workload *workload, const struct knobs *knobs,
 	     struct outcome *outcome, char *err);
 
+/* What --scale and --scale-rates mean for a job. */
+struct fio_scale jobs_scale(const struct knobs *knobs);
+
 /* One run in a rig of its own; fills run->results and run->jobs. */
 int jobs_run_once(struct run *run, const struct fio_workload *workload, char *err);
 

@@ -46,7 +46,7 @@ const struct published published_t1 = {
 	.title = "12 jobs write 144 growing files at random: 1 to 12 contexts, 4 groups",
 	.where = "Kundan Kumar, 2025-06: 12 CPUs, 9 G RAM, NVMe PM1733a 3.84 TB, XFS with 4 AGs",
 	.system = {"fs", "xfs", "cpus", "12", "memory", "9g", "device", "pm1733a", "device-size",
-		   "256g", "ags", "4", "scale", "1/64"},
+		   "256g", "ags", "4", "scale", "1/64", "scale-rates", "on"},
 	.posted = {"wb-map", "ino-mod", "throttle-share", "posted", "kick-all", "off"},
 	.job = JOB_TWELVE_DIRECTORIES,
 	.cells = cells,

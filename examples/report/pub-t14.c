@@ -52,7 +52,7 @@ const struct published published_t14 = {
 	.title = "12 jobs write 144 growing files at random: 1 to 8 contexts, 4 groups",
 	.where = "wangyufei, 2025-09: 8 CPUs, 4 G RAM, 20 GB virtual NVMe, XFS with 4 AGs",
 	.system = {"fs", "xfs", "cpus", "8", "memory", "4g", "device", "nvme-virtual",
-		   "device-size", "20g", "ags", "4", "scale", "1/64"},
+		   "device-size", "20g", "ags", "4", "scale", "1/64", "scale-rates", "on"},
 	.posted = {"wb-map", "ino-mod", "throttle-share", "posted", "kick-all", "off"},
 	.job = JOB_TWELVE_DIRECTORIES,
 	.cells = cells,

@@ -37,11 +37,21 @@ const struct published *published_find(const char *id)
 
 /* ---- figures ---------------------------------------------------------------------------- */
 
+double published_bandwidth(const struct run *run)
+{
+	const struct knob_value *scale = &run->knobs.value[KNOB_SCALE];
+	double rate = (double)run->results.bandwidth_bytes_per_s;
+
+	if (!knobs_scale_rates(&run->knobs))
+		return rate;
+	return rate * (double)scale->den / (double)scale->number;
+}
+
 static double figure_of(const struct published *table, const struct run *run)
 {
 	if (table->figure)
 		return table->figure(run);
-	return (double)run->results.bandwidth_bytes_per_s / (1 << 20);
+	return published_bandwidth(run) / (1 << 20);
 }
 
 double view_figure(const struct view *view, unsigned int cell)

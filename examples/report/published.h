@@ -116,6 +116,8 @@ const char *band_text(const struct band *band);
 
 /* ---- for tables ------------------------------------------------------------------------- */
 
+/* Of user data, bytes per second: at full speed where rates are scaled. */
+double published_bandwidth(const struct run *run);
 double view_figure(const struct view *view, unsigned int cell);
 /* For `of`: 1 for the first of cells a .. b, with the largest figure, 2 for the second, ... */
 double band_peak(const struct view *view, const struct band *band);

@@ -335,19 +335,12 @@ static void collect_cache(struct rig *rig, struct results *results)
 		results->folios[order] = stats.folios_created[order] - rig->start_folios[order];
 }
 
-/* What grew becomes what was added since the start; levels and bindings stay as they are. */
+/* What was done becomes what was done since the start. */
 static void collect_context(const struct wb_stats *start, struct wb_stats *now)
 {
-	struct wb_stats whole = *now;
-
 #define X(name, text) now->name -= start->name;
-	WB_STATS(X)
+	WB_TOTALS(X)
 #undef X
-	now->inodes = whole.inodes;
-	now->nr_dirty_inodes = whole.nr_dirty_inodes;
-	now->reclaimable = whole.reclaimable;
-	now->writeback = whole.writeback;
-	now->write_bandwidth = whole.write_bandwidth;
 }
 
 static void collect_contexts(struct rig *rig, struct results *results)

@@ -96,8 +96,8 @@ unsigned int bdi_nr_contexts(const struct backing_dev *bdi);
 void bdi_start_writeback(struct backing_dev *bdi, int64_t nr_pages);
 void bdi_writeback(struct backing_dev *bdi, int64_t nr_pages);
 
-/* X(name, text) for each context (W60). */
-#define WB_STATS(X)                                                                                \
+/* X(name, text) for each context (W60): what it has now, and all the inodes it ever had ... */
+#define WB_LEVELS(X)                                                                               \
 	X(inodes, "inodes ever bound to it")                                                       \
 	X(nr_dirty_inodes, "inodes on its lists now")                                              \
 	X(nr_b_dirty, "of these, not taken for writing yet")                                       \
@@ -106,6 +106,14 @@ void bdi_writeback(struct backing_dev *bdi, int64_t nr_pages);
 	X(nr_b_dirty_time, "of these, with nothing but lazy timestamps")                           \
 	X(reclaimable, "dirty pages now")                                                          \
 	X(writeback, "pages under writeback now")                                                  \
+	X(nr_throttled_now, "of its writers, asleep now")                                          \
+	X(completion_queue, "ioends that wait for it now")                                         \
+	X(share, "pages of the dirty limit that are its part now")                                 \
+	X(avg_bandwidth, "smoothed estimate, bytes per second")                                    \
+	X(write_bandwidth, "estimate, bytes per second")
+
+/* ... and what was done since it was made. */
+#define WB_TOTALS(X)                                                                               \
 	X(dirtied, "pages dirtied")                                                                \
 	X(written, "pages written")                                                                \
 	X(bytes, "bytes of requests submitted")                                                    \
@@ -119,15 +127,12 @@ void bdi_writeback(struct backing_dev *bdi, int64_t nr_pages);
 	X(device_wait_ns, "time spent waiting to hand requests to the device")                     \
 	X(nr_throttled, "sleeps of its writers for the dirty limits")                              \
 	X(throttled_ns, "time its writers slept for the dirty limits")                             \
-	X(nr_throttled_now, "of its writers, asleep now")                                          \
 	X(moves_in, "inodes that came from another context while dirty")                           \
 	X(moves_out, "inodes that went to another")                                                \
 	X(completions, "ioends finished by its completion thread")                                 \
-	X(completion_ns, "time that thread was at work")                                           \
-	X(completion_queue, "ioends that wait for it now")                                         \
-	X(share, "pages of the dirty limit that are its part now")                                 \
-	X(avg_bandwidth, "smoothed estimate, bytes per second")                                    \
-	X(write_bandwidth, "estimate, bytes per second")
+	X(completion_ns, "time that thread was at work")
+
+#define WB_STATS(X) WB_LEVELS(X) WB_TOTALS(X)
 
 struct wb_stats {
 #define X(name, text) uint64_t name;

@@ -63,7 +63,7 @@ extern "C" {
 	  "T14: 238 us a block with one context")                                                  \
 	X(CONVERT, "convert", "VC14", 5000000, 1, "transaction that converts unwritten extents",   \
 	  "assumed")                                                                               \
-	X(RMAP, "rmap", "VC14", 160000000, 1, "update of a reverse map under the AGF",             \
+	X(RMAP, "rmap", "VC14", 130000000, 1, "update of a reverse map under the AGF",             \
 	  "T14: shape of 2 to 8 contexts")                                                         \
 	X(LOG_RESERVE, "log-reserve", "VC15", 500000, 1, "log reservation that need not wait",     \
 	  "assumed")                                                                               \
