@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * test_report_cli.c - what the program says and exits with when the input is wrong
+ * test_report_cli.c - what the program says and exits with, above all when the input is wrong
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "examples/report/published.h"
 
 #ifndef IOMAP_BUILD
 #define IOMAP_BUILD "build"
@@ -130,6 +132,39 @@ Test(report_cli, a_published_table_refuses_the_knobs_it_varies)
 {
 	refused("T14 --nr-wb-ctx 4", "which varies it");
 	refused("run T15x", "did you mean");
+}
+
+Test(report_cli, the_report_of_published_tables_takes_little)
+{
+	refused("published T3", "it takes --seed");
+	refused("published --fs xfs", "a report takes --seed");
+	refused("published --scale 0", "--scale");
+	refused("publishd", "did you mean 'published'?");
+}
+
+/* Scaled down so far that some tables cannot be what they are: those are named. */
+Test(report_cli, the_report_of_published_tables_has_a_line_for_each)
+{
+	static char out[1 << 20];
+	unsigned int nr = 0;
+	const char *table;
+	FILE *pipe = popen(
+		IOMAP_BUILD "/iomap-report published --seed 1 --scale 1/1024 2>/dev/null", "r");
+
+	cr_assert_not_null(pipe);
+	out[fread(out, 1, sizeof(out) - 1, pipe)] = '\0';
+	cr_assert_eq(WEXITSTATUS(pclose(pipe)), 1);
+	table = strstr(out, "\n  table  inside");
+	cr_assert_not_null(table);
+	for (unsigned int i = 0; published_tables[i]; i++, nr++) {
+		char line[32];
+
+		snprintf(line, sizeof(line), "\n  %s ", published_tables[i]->id);
+		table = strstr(table, line);
+		cr_assert_not_null(table, "no line of %s", published_tables[i]->id);
+	}
+	cr_assert_gt(nr, 10);
+	cr_assert_not_null(strstr(table, "\n  all "));
 }
 
 Test(report_cli, compare_names_the_file_that_is_wrong)

@@ -123,7 +123,7 @@ Test(pub_contexts, t4_a_disk_has_one_context)
 Test(pub_contexts, t12_has_as_many_contexts_as_groups_or_cpus)
 {
 	struct outcome outcome;
-	int status = run_small("T12", "1/256", &outcome);
+	int status = run_small("T12", "1/1024", &outcome);
 
 	assert_status(&outcome, status);
 	assert_verdict(&outcome, "PMEM, XFS: automatic number", FACT_OK);

@@ -76,12 +76,44 @@ Test(report_pub_folio, pages_are_written_as_often_as_they_become_dirty)
 {
 	struct outcome outcome;
 
-	run_table("T7", "1/256", &outcome);
+	run_table("T7", NULL, &outcome);
 	check_inside(&outcome, "xfs, dirty pages: 2g over 4g");
-	check_inside(&outcome, "4g: amplification");
-	check_inside(&outcome, "8g: amplification");
+	check_inside(&outcome, "4g: xfs, dirty pages, over ext4");
+	check_inside(&outcome, "8g: xfs, dirty pages, over ext4");
+	check_inside(&outcome, "not dropped 4g: amplification");
+	check_inside(&outcome, "not dropped 8g: amplification");
 	check_published("T7", 3, 120);
 	check_published("T7", 8, 290);
+	outcome_destroy(&outcome);
+}
+
+static double amplification_of(const struct outcome *outcome, const char *label)
+{
+	const struct published *table = outcome->published;
+	unsigned int cell = 0;
+
+	while (cell < table->nr_cells && strcmp(table->cells[cell].label, label) != 0)
+		cell++;
+	cr_assert_lt(cell, table->nr_cells, "no cell %s", label);
+	return published_run_of(outcome, 0, cell)->results.cache_amplification;
+}
+
+Test(report_pub_folio, pages_made_anew_hold_half_their_blocks_on_the_average)
+{
+	struct outcome outcome;
+
+	run_table("T7", "1/256", &outcome);
+	cr_assert_lt(amplification_of(&outcome, "xfs, dirty pages 8g"),
+		     0.6 * amplification_of(&outcome, "xfs, dirty pages, not dropped 8g"));
+	outcome_destroy(&outcome);
+}
+
+Test(report_pub_folio, the_speed_of_cpus_is_that_of_a_writer_whom_nothing_holds_up)
+{
+	struct outcome outcome;
+
+	run_table("T7", "1/256", &outcome);
+	check_inside(&outcome, "xfs, dirty pages 512m, MB/s");
 	outcome_destroy(&outcome);
 }
 
@@ -90,7 +122,9 @@ Test(report_pub_folio, with_dirty_pages_the_device_limits_and_else_the_writer)
 	struct outcome outcome;
 
 	run_table("T8", "1/128", &outcome);
+	check_inside(&outcome, "xfs, dirty pages: amplification");
 	check_inside(&outcome, "ext4: amplification");
+	check_inside(&outcome, "xfs, dirty pages, over ext4");
 	check_inside(&outcome, "CPU of the writer");
 	check_published("T8", 0, 600);
 	outcome_destroy(&outcome);
@@ -112,6 +146,8 @@ Test(report_pub_folio, large_folios_do_not_slow_the_flusher_down)
 
 	run_table("T21", NULL, &outcome);
 	cr_assert_geq(published_figure(&outcome, 1, false), published_figure(&outcome, 0, false));
+	check_inside(&outcome, "no drive: CPU of the flusher");
+	check_inside(&outcome, "no drive: large folios over single pages");
 	check_published("T21", 0, 800);
 	outcome_destroy(&outcome);
 }
@@ -225,4 +261,41 @@ Test(report_pub_folio, slow_cpus_take_so_many_times_as_long)
 	config.slow = 64;
 	cr_assert_eq(env_sim_run(&config, take_100_ns, &ns, &result), 0, "%s", result.text);
 	cr_assert_eq(ns, 6400);
+}
+
+/* ---- speed of CPUs ---- */
+
+/* --cpu-speed of simulated CPUs; 0 if it is refused. */
+static uint64_t slowness_at(const char *speed, const char *scale, const char *clock)
+{
+	struct knobs knobs;
+	char err[ERR_MAX] = "";
+
+	knobs_init(&knobs);
+	cr_assert_eq(knobs_set(&knobs, "cpu-speed", speed, err), 0, "%s", err);
+	cr_assert_eq(knobs_set(&knobs, "scale", scale, err), 0, "%s", err);
+	cr_assert_eq(knobs_set(&knobs, "scale-rates", "on", err), 0, "%s", err);
+	cr_assert_eq(knobs_set(&knobs, "clock", clock, err), 0, "%s", err);
+	if (knobs_check(&knobs, "fio", err)) {
+		cr_assert_neq(strstr(err, "--cpu-speed"), NULL, "%s", err);
+		return 0;
+	}
+	return knobs_slowness(&knobs);
+}
+
+Test(report_pub_folio, the_speed_of_cpus_comes_on_top_of_the_scale)
+{
+	cr_assert_eq(slowness_at("1", "1/64", "virtual"), 64);
+	cr_assert_eq(slowness_at("1/2", "1/64", "virtual"), 128);
+	cr_assert_eq(slowness_at("7/11", "1/64", "virtual"), 101);
+	cr_assert_eq(slowness_at("2", "1/64", "virtual"), 32);
+	cr_assert_eq(slowness_at("1/3", "1", "virtual"), 3);
+}
+
+Test(report_pub_folio, a_speed_of_cpus_that_cannot_be_had_is_refused)
+{
+	cr_assert_eq(slowness_at("2/3", "1", "virtual"), 0);
+	cr_assert_eq(slowness_at("2", "1", "virtual"), 0);
+	cr_assert_eq(slowness_at("1/1000000", "1/64", "virtual"), 0);
+	cr_assert_eq(slowness_at("1/2", "1", "real"), 0);
 }

@@ -26,6 +26,7 @@ static const char usage[] =
 	"  iomap-report [--json FILE|-]          every experiment, published figures beside ours\n"
 	"  iomap-report run WORKLOAD [knobs]     one workload\n"
 	"  iomap-report T14 [knobs]              one published table, ours beside it\n"
+	"  iomap-report published [--seed N]     all of them\n"
 	"  iomap-report sweep WORKLOAD --vary NAME=VALUES [--vary ...] [knobs]\n"
 	"                                        every combination; VALUES is 1..12, 0..90:10 or\n"
 	"                                        a,b,c; --show RESULTS, --csv FILE|-\n"
@@ -39,8 +40,8 @@ static const char usage[] =
 	"modelled --device, the same way each time; --trace FILE keeps what happened when.\n"
 	"Exit status: 0, 1 if an expectation failed, 2 if the input is wrong.\n";
 
-static const char *const subcommands[] = {"run",  "sweep", "compare", "calibrate",
-					  "list", "help",  NULL};
+static const char *const subcommands[] = {"run",       "published", "sweep", "compare",
+					  "calibrate", "list",	    "help",  NULL};
 
 static int complain(const char *err)
 {
@@ -268,27 +269,60 @@ static int command_list(int argc)
 	return EXIT_OK;
 }
 
+static bool is_taken(const enum knob_id *taken, unsigned int id)
+{
+	for (unsigned int i = 0; taken[i] != NR_KNOBS; i++)
+		if (taken[i] == id)
+			return true;
+	return false;
+}
+
+/* A report of many parts takes these knobs, NR_KNOBS at the end; right: their names. */
+static int read_report(struct command *command, int argc, char **argv, const enum knob_id *taken,
+		       const char *right, char *err)
+{
+	if (command_read(command, argc, argv, err))
+		return -EINVAL;
+	if (command->workload) {
+		snprintf(err, ERR_MAX, "'%.100s' with a report of many parts; it takes %s",
+			 command->workload, right);
+		return -EINVAL;
+	}
+	for (unsigned int id = 0; id < NR_KNOBS; id++) {
+		if (!knob_given(&command->knobs, (enum knob_id)id) || is_taken(taken, id))
+			continue;
+		snprintf(err, ERR_MAX,
+			 "--%s without a workload; a report takes %s, 'run WORKLOAD' takes knobs",
+			 knob_table[id].name, right);
+		return -EINVAL;
+	}
+	if (command->knobs.trace) {
+		snprintf(err, ERR_MAX, "--trace without a workload; 'run WORKLOAD' takes it");
+		return -EINVAL;
+	}
+	return command_check_files(command, err);
+}
+
 static int command_report(int argc, char **argv)
 {
+	static const enum knob_id none[] = {NR_KNOBS};
 	struct command command = {0};
 	char err[ERR_MAX] = "";
 
-	if (command_read(&command, argc, argv, err))
-		return complain(err);
-	for (unsigned int id = 0; id < NR_KNOBS; id++) {
-		if (!knob_given(&command.knobs, (enum knob_id)id))
-			continue;
-		snprintf(err, ERR_MAX,
-			 "--%s without a workload; the default report takes --json, 'run WORKLOAD' "
-			 "takes knobs",
-			 knob_table[id].name);
-		return complain(err);
-	}
-	if (command.knobs.trace)
-		return complain("--trace without a workload; 'run WORKLOAD' takes it");
-	if (command_check_files(&command, err))
+	if (read_report(&command, argc, argv, none, "--json", err))
 		return complain(err);
 	return report_run(command.json);
+}
+
+static int command_published(int argc, char **argv)
+{
+	static const enum knob_id taken[] = {KNOB_SEED, KNOB_SCALE, NR_KNOBS};
+	struct command command = {0};
+	char err[ERR_MAX] = "";
+
+	if (read_report(&command, argc, argv, taken, "--seed, --scale and --json", err))
+		return complain(err);
+	return report_published(&command.knobs, command.json);
 }
 
 static int unknown_command(const char *word)
@@ -303,7 +337,8 @@ static int unknown_command(const char *word)
 		snprintf(err, ERR_MAX, "no command '%.100s'; did you mean '%s'?", word, nearest);
 	else
 		snprintf(err, ERR_MAX,
-			 "no command '%.100s'; there are: run, sweep, compare, calibrate, list",
+			 "no command '%.100s'; there are: run, published, sweep, compare, "
+			 "calibrate, list",
 			 word);
 	return complain(err);
 }
@@ -320,6 +355,8 @@ int report_main(int argc, char **argv)
 	}
 	if (strcmp(word, "run") == 0)
 		return command_run(argc - 2, argv + 2);
+	if (strcmp(word, "published") == 0)
+		return command_published(argc - 2, argv + 2);
 	if (strcmp(word, "sweep") == 0)
 		return command_sweep(argc - 2, argv + 2);
 	if (strcmp(word, "compare") == 0)

@@ -19,6 +19,8 @@
 #define WORD_LEN_MAX  64
 #define MEMORY_MIN    (2ull << 20)
 #define LARGEST_FOLIO (2ull << 20)
+#define SLOWNESS_MAX  1000000 /* of simulated CPUs */
+#define CPU_SPEED_OFF 0.1 /* so far from what was asked for simulated CPUs may be */
 
 const struct knob knob_table[NR_KNOBS] = {
 #define X(id, name, kind, values, standard, only, help)                                            \
@@ -342,6 +344,25 @@ uint64_t knobs_scaled(const struct knobs *knobs, uint64_t bytes, uint64_t unit)
 	return scaled < unit ? unit : scaled;
 }
 
+/* By --scale-rates (a larger system is no faster) and --cpu-speed. */
+static double exact_slowness(const struct knobs *knobs)
+{
+	const struct knob_value *scale = &knobs->value[KNOB_SCALE];
+	const struct knob_value *speed = &knobs->value[KNOB_CPU_SPEED];
+	double slow = (double)speed->den / (double)speed->number;
+
+	if (knobs_scale_rates(knobs) && scale->number < scale->den)
+		slow *= (double)scale->den / (double)scale->number;
+	return slow;
+}
+
+uint64_t knobs_slowness(const struct knobs *knobs)
+{
+	double slow = exact_slowness(knobs);
+
+	return slow < 1 ? 1 : (uint64_t)(slow + 0.5);
+}
+
 /* ---- values that do not fit together ---------------------------------------------------- */
 
 static bool power_of_two_within(uint64_t value, uint64_t least, uint64_t most)
@@ -447,6 +468,29 @@ static int check_clock(const struct knobs *knobs, char *err)
 	return 0;
 }
 
+/* Simulated work takes a whole number of times as long; a little beside it is no matter. */
+static int check_cpu_speed(const struct knobs *knobs, char *err)
+{
+	double off = exact_slowness(knobs) / (double)knobs_slowness(knobs) - 1;
+
+	if (!knobs_virtual(knobs) && knob_given(knobs, KNOB_CPU_SPEED)) {
+		snprintf(err, ERR_MAX,
+			 "--cpu-speed %s with the real clock, which has the host's CPUs; "
+			 "add --clock virtual",
+			 knob_text(knobs, KNOB_CPU_SPEED));
+		return -EINVAL;
+	}
+	if (knobs_slowness(knobs) > SLOWNESS_MAX)
+		return complain(err, KNOB_CPU_SPEED, knob_text(knobs, KNOB_CPU_SPEED),
+				"it is at least 1/1000000, after --scale too");
+	/* What a scale alone asks for is rounded however far off it is. */
+	if (knob_number(knobs, KNOB_CPU_SPEED) == knobs->value[KNOB_CPU_SPEED].den ||
+	    (off >= -CPU_SPEED_OFF && off <= CPU_SPEED_OFF))
+		return 0;
+	return complain(err, KNOB_CPU_SPEED, knob_text(knobs, KNOB_CPU_SPEED),
+			"it is 1, 1/2, 1/3 ..; others need --scale-rates on, a small --scale");
+}
+
 static bool list_has(const char *list, const char *word)
 {
 	size_t len = strlen(word);
@@ -509,6 +553,8 @@ int knobs_check(struct knobs *knobs, const char *workload, char *err)
 		knobs_default(knobs, KNOB_DEVICE, "nvme");
 	if (!bad)
 		bad = check_clock(knobs, err);
+	if (!bad)
+		bad = check_cpu_speed(knobs, err);
 	if (!bad)
 		bad = check_ranges(knobs, err);
 	if (!bad)

@@ -41,6 +41,8 @@ enum knob_kind {
 	  "size of the device (memory is taken as it is written)")                                 \
 	X(DEVICE_QUEUE, "device-queue", KNOB_SIZE, "SIZE", "0", NULL,                              \
 	  "data written to a modelled device at a time, who has more waits; 0: no limit")          \
+	X(DEVICE_GAPS, "device-gaps", KNOB_WORD, "on|off", "off", NULL,                            \
+	  "a modelled disk lets a gap pass under its head if that is sooner than to move")         \
 	X(PAGE_SIZE, "page-size", KNOB_SIZE, "SIZE", "4k", NULL, "page of the cache, 4k to 64k")   \
 	X(BLOCK_SIZE, "block-size", KNOB_SIZE, "SIZE", "4k", NULL,                                 \
 	  "block of the file system, 512 to 64k")                                                  \
@@ -95,11 +97,15 @@ enum knob_kind {
 	X(SCALE, "scale", KNOB_RATIO, "N/M", "1", NULL,                                            \
 	  "multiplies sizes, memory, limits, queue, time of time_based jobs")                      \
 	X(SCALE_RATES, "scale-rates", KNOB_WORD, "off|on", "off", NULL,                            \
-	  "the same for the speed of CPUs and of a modelled device, so that times stay")           \
+	  "the same for CPUs and a modelled device instead of times, which stay")                  \
+	X(SCALE_REQUESTS, "scale-requests", KNOB_WORD, "on|off", "off", NULL,                      \
+	  "with scaled rates: requests are shorter, not fewer; what each costs stays")             \
 	X(SEED, "seed", KNOB_COUNT, "N", "1", NULL, "of all random numbers")                       \
 	X(CLOCK, "clock", KNOB_WORD, "real|virtual", "real", NULL,                                 \
 	  "the host's clock and CPUs, or simulated ones: the same figures in every run")           \
 	X(CPUS, "cpus", KNOB_COUNT, "N", "8", NULL, "virtual CPUs of --clock virtual")             \
+	X(CPU_SPEED, "cpu-speed", KNOB_RATIO, "N/M", "1", NULL,                                    \
+	  "of those, beside the machine of the costs: 1/2 takes twice as long for everything")     \
 	X(FILE_SIZE, "file-size", KNOB_SIZE, "SIZE", "512m",                                       \
 	  "anchor-overwrite page-64k block-size order-hint contexts seed-004",                     \
 	  "size of the file (contexts: of all files)")                                             \
@@ -193,6 +199,9 @@ static inline bool knobs_scale_rates(const struct knobs *knobs)
 {
 	return knobs->value[KNOB_SCALE_RATES].number == 1;
 }
+
+/* How many times as long as charged all work takes, to the nearest whole number. */
+uint64_t knobs_slowness(const struct knobs *knobs);
 
 /* bytes under the scale, rounded down to a multiple of unit, at least one unit. */
 uint64_t knobs_scaled(const struct knobs *knobs, uint64_t bytes, uint64_t unit);

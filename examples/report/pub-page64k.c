@@ -3,9 +3,10 @@
  * pub-page64k.c - figures of the random overwrites of T7, T8 and T9
  *
  * A page is written once for each time it becomes dirty, and a write makes it dirty if it finds
- * it clean.  So each write costs (page / block) x (1 - p) blocks, where p is the share of dirty
- * pages, averaged over the writes.  A mean over time is smaller: pages whose blocks have all
- * had their turn are clean in the end, and no write comes to them any more.
+ * it clean.  So each write costs (page / block) x (1 - p) blocks of pages that are all there,
+ * where p is the share of dirty pages, averaged over the writes.  A mean over time is smaller:
+ * pages whose blocks have all had their turn are clean in the end, and no write comes to them any
+ * more.
  */
 #include "pub-page64k.h"
 

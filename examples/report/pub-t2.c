@@ -86,9 +86,10 @@ static double remounted_of_1g(const struct view *view, const struct band *band)
 	"lock while the flusher allocates (VC13), so that the flusher is done with a whole slice " \
 	"before there is more to write"
 #define ALL_DIVERTED                                                                               \
-	"with the costs that T14 asks for (VC13, VC14) a completion holds the group nearly all "   \
-	"the time for its reverse map, so nearly all later allocations are diverted; the "         \
-	"published count needs 22 to 24 per cent of them"
+	"a completion goes on to the reverse map when it gives up the map lock (XF25), for which " \
+	"the flusher waits, so the two go in step and the flusher finds the group busy nearly "    \
+	"each time, whether that takes 20 us or 160; under the map lock it never would; the "      \
+	"published count needs 22 to 24 per cent of the later allocations"
 
 #define XFS_BANDS(name, cell, ratio)                                                               \
 	{name ": at once over 1 + N r (1 - f0)^2",                                                 \

@@ -26,13 +26,10 @@
 			JOB_IN_DIRECTORY(9) JOB_IN_DIRECTORY(10) JOB_IN_DIRECTORY(11)              \
 				JOB_IN_DIRECTORY(12)
 
-/*
- * 12 jobs, each with one file that is laid out before.  Published: for a minute.  Our CPUs are
- * about three times as fast as those, so that a third of it makes as many passes over the files.
- */
+/* 12 jobs, each with one file that is laid out before, for a minute. */
 #define JOB_TWELVE_FILES                                                                           \
 	"fio --directory=/mnt --name=test --bs=4k --iodepth=1024 --rw=randwrite "                  \
-	"--ioengine=io_uring --time_based=1 --runtime=20 --numjobs=12 --size=450M --direct=0 "     \
+	"--ioengine=io_uring --time_based=1 --runtime=60 --numjobs=12 --size=450M --direct=0 "     \
 	"--group_reporting"
 
 #endif

@@ -10,7 +10,7 @@
 
 static const char *figure_text(double figure)
 {
-	return figure != 0 ? text(figure < 100 ? "%.1f" : "%.0f", figure) : "-";
+	return figure != 0 ? human_figure(figure) : "-";
 }
 
 static const char *times(double figure, double base)

@@ -22,23 +22,13 @@ static void piece_task(void *arg)
 	piece->error = piece->fn(piece->run, piece->arg, piece->err);
 }
 
-/* How much slower than they are CPUs are taken to be. */
-static uint64_t slowness(const struct knobs *knobs)
-{
-	const struct knob_value *scale = &knobs->value[KNOB_SCALE];
-
-	if (!knobs_scale_rates(knobs) || scale->number >= scale->den)
-		return 1;
-	return scale->den / scale->number;
-}
-
 static void configure(struct env_sim_config *config, const struct knobs *knobs)
 {
 	env_sim_config_init(config);
 	config->schedule = ENV_SIM_FAITHFUL;
 	config->seed = knob_number(knobs, KNOB_SEED);
 	config->nr_cpus = (unsigned int)knob_number(knobs, KNOB_CPUS);
-	config->slow = slowness(knobs);
+	config->slow = knobs_slowness(knobs);
 	config->switch_ns = env_cost_ns(ENV_COST_SWITCH, 1) * config->slow;
 	config->wake_ns = env_cost_ns(ENV_COST_WAKE, 1) * config->slow;
 	config->max_ns = DAY_NS;

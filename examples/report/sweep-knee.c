@@ -12,8 +12,9 @@
 #include "table.h"
 
 static const char *const knee_knobs[] = {
-	"fs",	 "xfs",	 "cpus",   "16",      "memory",	  "8g",	 "device", "pm9a3",
-	"scale", "1/64", "wb-map", "ino-mod", "kick-all", "off", NULL,
+	"fs",	       "xfs",	"cpus",	  "16",	     "memory",	 "8g",
+	"device",      "pm9a3", "wb-map", "ino-mod", "kick-all", "off",
+	"scale-rates", "on",	"scale",  "1/64",    NULL,
 };
 
 static const char *const knee_vary[] = {"ags=1,2,4,8,16", "nr-wb-ctx=1..16", NULL};

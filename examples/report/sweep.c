@@ -347,7 +347,7 @@ static const char *figure_text(const struct results *results, const char *wanted
 {
 #define X(name, unit, meaning)                                                                     \
 	if (strcmp(wanted, #name) == 0)                                                            \
-		return unit == UNIT_RATE ? text("%.1f", (double)results->name / (1 << 20))         \
+		return unit == UNIT_RATE ? human_figure((double)results->name / (1 << 20))         \
 					 : human_result(unit, results->name);
 	RESULT_COUNTS(X)
 #undef X

@@ -31,9 +31,16 @@ const char *human_bytes(uint64_t bytes)
 	return text("%.*f %s", value < 100 ? 2 : 1, value, units[unit]);
 }
 
+const char *human_figure(double value)
+{
+	int places = value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0;
+
+	return text("%.*f", places, value);
+}
+
 const char *human_rate(uint64_t bytes_per_s)
 {
-	return text("%.1f MiB/s", (double)bytes_per_s / (1 << 20));
+	return text("%s MiB/s", human_figure((double)bytes_per_s / (1 << 20)));
 }
 
 const char *human_ns(uint64_t ns)

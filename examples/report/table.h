@@ -35,6 +35,8 @@ void table_forget(struct table *table);
 
 /* "16.0 MiB", "1.25 ms": buffers in turn for each thread, as text() has. */
 const char *human_bytes(uint64_t bytes);
+/* A number of three digits, or more if it is large. */
+const char *human_figure(double value);
 const char *human_rate(uint64_t bytes_per_s);
 const char *human_ns(uint64_t ns);
 const char *human_ratio(double ratio);
