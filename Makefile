@@ -81,7 +81,7 @@ LINK		= $(CC) $(CFLAGS) $(SAN) -pthread $(LDFLAGS) -Wl,--as-needed
 # ---- targets ----------------------------------------------------------------------------
 
 .PHONY: all deps report check check-sim check-sim-planted check-asan check-tsan check-clang \
-	check-install bench lint format install clean help FORCE
+	check-install bench lint invariants format install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -160,6 +160,10 @@ bench: $(BUILD)/iomap-bench	## the library against memcpy and against the kernel
 
 lint: $(BUILD)/libiomap.so.0	## layout, include directions, exported names, documents
 	@CC='$(CC)' tests/lint.sh $(BUILD)/libiomap.so.0
+
+invariants:	## write into tests/INVARIANTS.md which test asserts which invariant
+	@tests/invariants.sh >tests/INVARIANTS.md.new
+	@mv tests/INVARIANTS.md.new tests/INVARIANTS.md
 
 format:		## lay every C file out as lint wants it
 	clang-format -i $(C_FILES)

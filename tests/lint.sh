@@ -32,7 +32,7 @@ fi
 
 c_files=$(find include env blkdev folio iomap fsbackends examples tests bench \
 	-name '*.[ch]' | sort)
-scripts='Makefile .clang-format .ci/run tests/lint.sh tests/check-sim/planted.sh'
+scripts='Makefile .clang-format .ci/run tests/lint.sh tests/invariants.sh tests/check-sim/planted.sh'
 documents=$(find . -name '*.md' -not -path './.git/*' -not -path './build*/*' | sed 's|^\./||' | sort)
 text_files="$c_files $scripts $documents libiomap.pc.in .gitignore"
 
@@ -247,6 +247,13 @@ check_documents()
 	done
 }
 
+# tests/INVARIANTS.md names the tests that cite an invariant.
+check_invariants()
+{
+	tests/invariants.sh | cmp -s - tests/INVARIANTS.md ||
+		echo "tests/INVARIANTS.md:1: not what the tests cite; run make invariants"
+}
+
 # Where this was written and fetched is no business of those who read it.
 check_leaks()
 {
@@ -258,7 +265,8 @@ check_leaks()
 }
 
 code_of $c_files >"$code"
-for check in layout includes host_calls public_headers exports licence lines documents leaks; do
+for check in layout includes host_calls public_headers exports licence lines documents \
+	invariants leaks; do
 	"check_$check" >>"$findings"
 done
 
