@@ -139,10 +139,15 @@ static const struct blkdev_profile profiles[] = {
 		.write_iops = 75000,
 	},
 	{
-		/* 7200 rotations a minute */
+		/*
+		 * 7200 rotations a minute.  The block layer before it makes requests of 1280 KiB
+		 * at most, and its elevator holds as many as the disk has tags.
+		 */
 		.name = "disk",
 		.channels = 1,
 		.queue_depth = 32,
+		.max_request = 1280 * KIB,
+		.queue_requests = 32,
 		.read_bandwidth = 160 * MB,
 		.write_bandwidth = 160 * MB,
 		.rotational = true,

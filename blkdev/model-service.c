@@ -2,16 +2,20 @@
 /*
  * model-service.c - when each request is served and done, as arithmetic on given times (VC21)
  *
- * Solid state: a request with a tag is given to the channels at once, which fixes when it
- * completes; what has no tag waits in order of submission until one completes.
+ * A bio longer than the longest request becomes several requests and completes with the last of
+ * them.  What has no tag waits in order of submission until a request completes.
  *
- * Disk: a request begins when the head is free.  The window is those oldest ones that have
- * tags; from it goes the one with the lowest address at or beyond the head, else the one with
- * the lowest address.  The oldest is overtaken a bounded number of times.
+ * Solid state: a request with a tag is given to the channels at once, which fixes when it
+ * completes.
+ *
+ * Disk: a request begins when the head is free.  The window is those oldest ones that have tags;
+ * from it goes the one with the lowest address at or beyond the head, else the one with the
+ * lowest address.  The oldest is overtaken a bounded number of times.  A bio that continues a
+ * request not begun, with a tag or without, is added to it instead of becoming one.
  */
+#include "internal.h"
 #include "model.h"
 
-#include <iomap/env.h>
 #include <iomap/trace.h>
 
 #include <assert.h>
@@ -43,6 +47,11 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 static uint64_t sooner_of(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
+}
+
+static uint64_t bandwidth_of(const struct blkdev_profile *profile, enum bio_op op)
+{
+	return op == BIO_READ ? profile->read_bandwidth : profile->write_bandwidth;
 }
 
 /* Widen the write to whole units; those at its two ends are read if it lacks a part. */
@@ -94,27 +103,72 @@ static uint64_t square_root(uint64_t n)
 	return root;
 }
 
-uint64_t model_seek_ns(const struct blkdev_profile *profile, uint64_t size, uint64_t from,
-		       uint64_t to)
+uint64_t model_seek_ns(const struct blkdev_profile *profile, uint64_t size, enum bio_op op,
+		       uint64_t from, uint64_t to)
 {
 	uint64_t distance = from < to ? to - from : from - to;
 	uint64_t longest = profile->seek_max_ns - profile->seek_min_ns;
 	uint64_t share; /* root of distance / size, in 1/65536 */
+	uint64_t seek_ns;
 
 	if (distance == 0)
 		return 0;
 	share = square_root((uint64_t)(((unsigned __int128)distance << 32) / size));
-	return profile->seek_min_ns + (uint64_t)((unsigned __int128)longest * share >> 16) +
-	       profile->rotation_ns / 2;
+	seek_ns = profile->seek_min_ns + (uint64_t)((unsigned __int128)longest * share >> 16) +
+		  profile->rotation_ns / 2;
+	if (profile->passes_gaps && from < to)
+		seek_ns = sooner_of(seek_ns, time_at_rate(distance, bandwidth_of(profile, op)));
+	return seek_ns;
 }
 
 uint64_t model_copy_ns(const struct blkdev_profile *profile, enum bio_op op, uint64_t len,
 		       unsigned int nr_copying)
 {
-	uint64_t bandwidth = op == BIO_READ ? profile->read_bandwidth : profile->write_bandwidth;
-	uint64_t shared_ns = bandwidth ? time_at_rate(len * nr_copying, bandwidth) : 0;
+	uint64_t shared_ns = time_at_rate(len * nr_copying, bandwidth_of(profile, op));
 
 	return later_of(shared_ns, time_at_rate(len, profile->cpu_bandwidth));
+}
+
+/* ---- bios ---- */
+
+static struct model_request request_of(const struct blkdev_profile *profile, struct model_io *io,
+				       uint64_t i)
+{
+	struct model_request request = {.first = io, .last = io};
+	uint64_t off = i * profile->max_request;
+
+	request.addr = io->bio->addr + off;
+	request.len = io->bio->len - off;
+	if (profile->max_request)
+		request.len = sooner_of(request.len, profile->max_request);
+	return request;
+}
+
+struct model_io *model_io_create(const struct blkdev_profile *profile, struct bio *bio)
+{
+	struct model_io *io;
+	uint64_t nr = 1;
+
+	if (profile->max_request && bio->len > profile->max_request)
+		nr = (bio->len - 1) / profile->max_request + 1;
+	io = env_alloc(sizeof(*io) + nr * sizeof(io->requests[0]));
+	if (!io)
+		return NULL;
+	*io = (struct model_io){.bio = bio, .nr = nr, .nr_left = nr};
+	for (uint64_t i = 0; i < nr; i++)
+		io->requests[i] = request_of(profile, io, i);
+	return io;
+}
+
+static const struct bio *bio_of(const struct model_request *request)
+{
+	return request->first->bio;
+}
+
+/* Does it count for the limits of queue_bytes and queue_requests? */
+static bool is_data(const struct bio *bio)
+{
+	return bio->op == BIO_WRITE && bio->kind == BIO_DATA;
 }
 
 /* ---- completions: a heap ---- */
@@ -148,10 +202,10 @@ static uint32_t first_child(const struct model_flight *heap, uint32_t nr, uint32
 	return child;
 }
 
-static struct bio *flights_pop(struct model_queue *queue)
+static struct model_request *flights_pop(struct model_queue *queue)
 {
 	struct model_flight *heap = queue->flights;
-	struct bio *bio = heap[0].bio;
+	struct model_request *request = heap[0].request;
 	uint32_t nr = --queue->nr_flights;
 	struct model_flight last = heap[nr];
 	uint32_t i = 0;
@@ -162,62 +216,124 @@ static struct bio *flights_pop(struct model_queue *queue)
 		i = child;
 	}
 	heap[i] = last;
-	return bio;
+	return request;
 }
 
 /* ---- waiting requests ---- */
 
-static void waiting_add(struct model_queue *queue, struct bio *bio)
+/* The one of the list that the request continues and that has room for it. */
+static struct model_request *continued_by(const struct blkdev_profile *profile,
+					  struct model_request *list,
+					  const struct model_request *request)
 {
-	uint64_t nr;
+	for (; list; list = list->next)
+		if (list->addr + list->len == request->addr &&
+		    list->len + request->len <= profile->max_request &&
+		    bio_of(list)->op == bio_of(request)->op &&
+		    bio_of(list)->kind == bio_of(request)->kind)
+			return list;
+	return NULL;
+}
 
-	bio->next = NULL;
-	*queue->waiting_end = bio;
-	queue->waiting_end = &bio->next;
-	queue->nr_waiting++;
-	nr = queue->nr_waiting + queue->nr_flights;
+/* Add the io to a request that it continues; false if there is none. */
+static bool merge(struct model_queue *queue, struct model_io *io)
+{
+	struct model_request *request = &io->requests[0];
+	struct model_request *before;
+
+	if (!queue->profile->rotational || io->nr > 1 || io->bio->op == BIO_FLUSH)
+		return false;
+	before = continued_by(queue->profile, queue->window, request);
+	if (!before)
+		before = continued_by(queue->profile, queue->waiting, request);
+	if (!before)
+		return false;
+	before->last->next = io;
+	before->last = io;
+	before->len += request->len;
+	queue->stats.merged++;
+	return true;
+}
+
+static void waiting_add(struct model_queue *queue, struct model_request *request)
+{
+	uint64_t nr = ++queue->nr_waiting + queue->nr_flights;
+
+	*queue->waiting_end = request;
+	queue->waiting_end = &request->next;
 	queue->stats.queue_max = later_of(queue->stats.queue_max, nr);
 }
 
-/* Take out the one that link points to. */
-static struct bio *waiting_take(struct model_queue *queue, struct bio **link)
+/* The oldest gets a tag. */
+static struct model_request *waiting_take(struct model_queue *queue)
 {
-	struct bio *bio = *link;
+	struct model_request *request = queue->waiting;
 
-	if (link == &queue->waiting)
+	queue->waiting = request->next;
+	if (!queue->waiting)
+		queue->waiting_end = &queue->waiting;
+	request->next = NULL;
+	return request;
+}
+
+/* There is one that waits for a tag, and there is a tag. */
+static bool may_take(const struct model_queue *queue)
+{
+	return queue->waiting && queue->nr_window + queue->nr_flights < queue->profile->queue_depth;
+}
+
+/* ---- a disk's window ---- */
+
+static void window_fill(struct model_queue *queue)
+{
+	while (may_take(queue)) {
+		struct model_request *request = waiting_take(queue);
+
+		*queue->window_end = request;
+		queue->window_end = &request->next;
+		queue->nr_window++;
+	}
+}
+
+/* Take out the one that link points to. */
+static struct model_request *window_take(struct model_queue *queue, struct model_request **link)
+{
+	struct model_request *request = *link;
+
+	if (link == &queue->window)
 		queue->nr_overtakes = 0;
 	else
 		queue->nr_overtakes++;
-	*link = bio->next;
-	if (queue->waiting_end == &bio->next)
-		queue->waiting_end = link;
-	bio->next = NULL;
-	queue->nr_waiting--;
-	return bio;
+	*link = request->next;
+	if (queue->window_end == &request->next)
+		queue->window_end = link;
+	request->next = NULL;
+	queue->nr_window--;
+	return request;
 }
 
-/* May the head go to bio before it goes to best?  The older of equals stays best. */
-static bool goes_before(const struct bio *bio, const struct bio *best, uint64_t head_addr)
+/* May the head go to a request before it goes to best?  The older of equals stays best. */
+static bool goes_before(const struct model_request *request, const struct model_request *best,
+			uint64_t head_addr)
 {
-	bool is_ahead = bio->addr >= head_addr;
+	bool is_ahead = request->addr >= head_addr;
 	bool best_is_ahead = best->addr >= head_addr;
 
 	if (is_ahead != best_is_ahead)
 		return is_ahead;
-	return bio->addr < best->addr;
+	return request->addr < best->addr;
 }
 
-static struct bio **elevator_choose(struct model_queue *queue)
+static struct model_request **elevator_choose(struct model_queue *queue)
 {
-	uint32_t window = queue->profile->queue_depth - queue->nr_flights;
-	struct bio **best = &queue->waiting;
-	struct bio **link = &queue->waiting;
+	struct model_request **best = &queue->window;
+	struct model_request **link;
 
 	if (queue->nr_overtakes >= OVERTAKES_IN_WINDOWS * queue->profile->queue_depth)
 		return best;
-	for (uint32_t i = 0; i < window && *link; i++, link = &(*link)->next) {
+	for (link = &queue->window; *link; link = &(*link)->next) {
 		/* It does not move the head. */
-		if ((*link)->op == BIO_FLUSH)
+		if (bio_of(*link)->op == BIO_FLUSH)
 			return link;
 		if (goes_before(*link, *best, queue->head_addr))
 			best = link;
@@ -269,14 +385,19 @@ static uint64_t piece_len(uint64_t len, unsigned int nr, unsigned int i)
 	return len / nr + (i < len % nr);
 }
 
-static uint64_t move_head(struct model_queue *queue, const struct bio *bio)
+static uint64_t move_head(struct model_queue *queue, const struct model_request *request)
 {
 	uint64_t from = queue->head_addr;
+	uint64_t seek_ns;
 
-	if (!queue->profile->rotational || bio->op == BIO_FLUSH)
+	if (!queue->profile->rotational || bio_of(request)->op == BIO_FLUSH)
 		return 0;
-	queue->head_addr = bio->addr + bio->len;
-	return model_seek_ns(queue->profile, queue->size, from, bio->addr);
+	queue->head_addr = request->addr + request->len;
+	seek_ns = model_seek_ns(queue->profile, queue->size, bio_of(request)->op, from,
+				request->addr);
+	queue->stats.seeks += from != request->addr;
+	queue->stats.seek_ns += seek_ns;
+	return seek_ns;
 }
 
 void model_stats_add(struct blkdev_model_stats *stats, const struct model_cost *cost)
@@ -288,42 +409,61 @@ void model_stats_add(struct blkdev_model_stats *stats, const struct model_cost *
 }
 
 /* The request has its tag: settle when it completes. */
-static void begin(struct model_queue *queue, struct bio *bio)
+static void begin(struct model_queue *queue, struct model_request *request)
 {
 	const struct blkdev_profile *profile = queue->profile;
-	struct model_cost cost = model_cost(profile, bio->op, bio->addr, bio->len);
-	unsigned int nr = nr_pieces(profile, bio->len);
+	enum bio_op op = bio_of(request)->op;
+	uint64_t len = request->len;
+	struct model_cost cost = model_cost(profile, op, request->addr, len);
+	unsigned int nr = nr_pieces(profile, len);
 	uint64_t channels_ns = cost.service_ns * profile->channels;
-	uint64_t piece_ns = (channels_ns + nr - 1) / nr + move_head(queue, bio);
+	uint64_t piece_ns = (channels_ns + nr - 1) / nr + move_head(queue, request);
 	uint64_t end_ns = 0;
 	/* The first piece gets the channel that is free first. */
-	uint64_t begin_ns =
-		channel_serve(queue, bio->op, piece_len(bio->len, nr, 0), piece_ns, &end_ns);
+	uint64_t begin_ns = channel_serve(queue, op, piece_len(len, nr, 0), piece_ns, &end_ns);
 
 	for (unsigned int i = 1; i < nr; i++)
-		channel_serve(queue, bio->op, piece_len(bio->len, nr, i), piece_ns, &end_ns);
+		channel_serve(queue, op, piece_len(len, nr, i), piece_ns, &end_ns);
+	queue->nr_waiting--;
 	model_stats_add(&queue->stats, &cost);
 	queue->stats.queue_wait_ns += begin_ns - queue->now_ns;
 	flights_add(queue, (struct model_flight){.done_ns = end_ns + cost.latency_ns,
 						 .nr = queue->nr_begun++,
-						 .bio = bio});
+						 .request = request});
 }
 
 /* ---- time ---- */
 
-/* Has one that waits a tag? */
-static bool may_begin(const struct model_queue *queue)
+/* More or less data in the device. */
+static void count_data(struct model_queue *queue, const struct bio *bio, int64_t nr, int64_t bytes)
 {
-	return queue->nr_waiting > 0 && queue->nr_flights < queue->profile->queue_depth;
+	if (!is_data(bio))
+		return;
+	__atomic_store_n(&queue->nr_data, queue->nr_data + nr, __ATOMIC_RELAXED);
+	__atomic_store_n(&queue->data_bytes, queue->data_bytes + bytes, __ATOMIC_RELAXED);
+}
+
+static void request_done(struct model_queue *queue, struct model_io *io)
+{
+	if (--io->nr_left > 0)
+		return;
+	io->next = NULL;
+	*queue->done_end = io;
+	queue->done_end = &io->next;
 }
 
 static void complete_first(struct model_queue *queue)
 {
-	struct bio *bio = flights_pop(queue);
+	struct model_request *request = flights_pop(queue);
+	struct model_io *last = request->last;
+	struct model_io *io, *next = request->first;
 
-	bio->next = NULL;
-	*queue->done_end = bio;
-	queue->done_end = &bio->next;
+	count_data(queue, bio_of(request), -1, -(int64_t)request->len);
+	do {
+		io = next;
+		next = io->next;
+		request_done(queue, io);
+	} while (io != last);
 }
 
 /* All that happens now. */
@@ -332,11 +472,12 @@ static void settle(struct model_queue *queue)
 	while (queue->nr_flights > 0 && queue->flights[0].done_ns <= queue->now_ns)
 		complete_first(queue);
 	if (!queue->profile->rotational) {
-		while (may_begin(queue))
-			begin(queue, waiting_take(queue, &queue->waiting));
+		while (may_take(queue))
+			begin(queue, waiting_take(queue));
 	} else {
-		while (may_begin(queue) && queue->free_ns[0] <= queue->now_ns)
-			begin(queue, waiting_take(queue, elevator_choose(queue)));
+		window_fill(queue);
+		while (queue->window && queue->free_ns[0] <= queue->now_ns)
+			begin(queue, window_take(queue, elevator_choose(queue)));
 	}
 }
 
@@ -345,7 +486,7 @@ static uint64_t next_event(const struct model_queue *queue)
 {
 	uint64_t next = queue->nr_flights > 0 ? queue->flights[0].done_ns : UINT64_MAX;
 
-	if (queue->profile->rotational && may_begin(queue))
+	if (queue->window)
 		next = sooner_of(next, queue->free_ns[0]);
 	return next;
 }
@@ -370,16 +511,25 @@ void model_queue_advance(struct model_queue *queue, uint64_t now_ns)
 	set_time(queue, now_ns);
 }
 
-void model_queue_submit(struct model_queue *queue, struct bio *bio, uint64_t now_ns)
+bool model_queue_submit(struct model_queue *queue, struct model_io *io, uint64_t now_ns)
 {
+	struct model_request *request = &io->requests[io->nr_submitted++];
+	bool more = io->nr_submitted < io->nr;
+
 	model_queue_advance(queue, now_ns);
-	waiting_add(queue, bio);
+	if (!merge(queue, io)) {
+		waiting_add(queue, request);
+		count_data(queue, io->bio, 1, request->len);
+	} else {
+		count_data(queue, io->bio, 0, request->len);
+	}
 	settle(queue);
+	return more;
 }
 
-struct bio *model_queue_take_done(struct model_queue *queue)
+struct model_io *model_queue_take_done(struct model_queue *queue)
 {
-	struct bio *done = queue->done;
+	struct model_io *done = queue->done;
 
 	queue->done = NULL;
 	queue->done_end = &queue->done;
@@ -408,6 +558,8 @@ int model_check_profile(const struct blkdev_profile *profile)
 		return -EINVAL;
 	if (profile->rotational && (profile->channels > 1 || profile->synchronous))
 		return -EINVAL;
+	if (profile->max_request % BLKDEV_SECTOR)
+		return -EINVAL;
 	return 0;
 }
 
@@ -420,6 +572,7 @@ int model_queue_init(struct model_queue *queue, const struct blkdev_profile *pro
 	if (!queue->flights)
 		return -ENOMEM;
 	queue->waiting_end = &queue->waiting;
+	queue->window_end = &queue->window;
 	queue->done_end = &queue->done;
 	queue->stats.channels = profile->channels;
 	return 0;

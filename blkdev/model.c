@@ -7,8 +7,9 @@
  * hands what has completed to the device below, which moves the data and ends it.  A
  * submitter wakes it only if its request makes an event earlier than the thread expects.
  *
- * Who writes data while the queue is full waits until it is not.  Everything else is waited for
- * by somebody, is little, and may be submitted where nobody may sleep.
+ * Who writes data while the queue is full waits until it is not, behind those who came before.
+ * Everything else is waited for by somebody, is little, and may be submitted where nobody may
+ * sleep.
  *
  * Memory has no queue and no thread: the submitter pays for the copy, then passes it on.
  */
@@ -38,7 +39,8 @@ struct model_device {
 	bool stop; /* [L] */
 	uint32_t seq; /* [L, read without it as a futex] changes to wake the thread */
 	unsigned int nr_copying; /* [a] submitters that copy now */
-	uint64_t data_bytes; /* [a] data being written, if there is a limit to it */
+	uint64_t room_last; /* [a] requests of data so far, if there is a limit to them */
+	uint64_t room_first; /* [a] those of them that found room */
 	struct env_waitq room; /* where those wait who find none */
 };
 
@@ -53,42 +55,54 @@ static struct model_device *model_of(struct block_device *bdev)
 
 /* ---- room for data ---- */
 
+static bool has_limit(const struct model_device *model)
+{
+	return model->profile.queue_bytes || model->profile.queue_requests;
+}
+
 static bool takes_room(const struct model_device *model, const struct bio *bio)
 {
-	return model->profile.queue_bytes && bio->op == BIO_WRITE && bio->kind == BIO_DATA;
+	return has_limit(model) && bio->op == BIO_WRITE && bio->kind == BIO_DATA;
 }
 
-static bool has_room(const struct model_device *model)
+static bool is_below(const uint64_t *count, uint64_t limit)
 {
-	return __atomic_load_n(&model->data_bytes, __ATOMIC_RELAXED) < model->profile.queue_bytes;
+	return limit == 0 || __atomic_load_n(count, __ATOMIC_RELAXED) < limit;
 }
 
-/* The last one to come in may exceed the limit: a request is not cut. */
-static void take_room(struct model_device *model, const struct bio *bio)
+/* Nobody else may take what is seen here: only one is let in at a time. */
+static bool has_room(const struct model_device *model, uint64_t ticket)
 {
-	env_wait_event(&model->room, has_room(model));
-	__atomic_fetch_add(&model->data_bytes, bio->len, __ATOMIC_RELAXED);
+	return __atomic_load_n(&model->room_first, __ATOMIC_ACQUIRE) == ticket &&
+	       is_below(&model->queue.data_bytes, model->profile.queue_bytes) &&
+	       is_below(&model->queue.nr_data, model->profile.queue_requests);
 }
 
-static void give_room(struct model_device *model, const struct bio *bio)
+/* The last request to come in may exceed the limit of bytes. */
+static void await_room(struct model_device *model)
 {
-	__atomic_fetch_sub(&model->data_bytes, bio->len, __ATOMIC_RELAXED);
-	if (has_room(model))
-		env_waitq_wake(&model->room);
+	uint64_t ticket = __atomic_fetch_add(&model->room_last, 1, __ATOMIC_RELAXED);
+
+	env_wait_event(&model->room, has_room(model, ticket));
+}
+
+static void let_next_in(struct model_device *model)
+{
+	__atomic_fetch_add(&model->room_first, 1, __ATOMIC_RELEASE);
+	env_waitq_wake(&model->room);
 }
 
 /* ---- the thread ---- */
 
-static void pass_all(struct model_device *model, struct bio *bio)
+static void pass_all(struct model_device *model, struct model_io *io)
 {
-	while (bio) {
-		struct bio *next = bio->next;
+	while (io) {
+		struct model_io *next = io->next;
+		struct bio *bio = io->bio;
 
-		bio->next = NULL;
-		if (takes_room(model, bio))
-			give_room(model, bio);
+		env_free(io);
 		blkdev_pass(&model->bdev, bio);
-		bio = next;
+		io = next;
 	}
 }
 
@@ -108,22 +122,25 @@ static void sleep_until_next(struct model_device *model)
 	model->wake_ns = 0;
 }
 
+/* Whoever brings the queue up to date, the thread comes for each request that completes. */
 static void thread_main(void *arg)
 {
 	struct model_device *model = arg;
-	struct bio *done;
+	bool limited = has_limit(model);
+	struct model_io *done;
 
 	env_mutex_lock(&model->lock);
 	while (!model->stop) {
 		model_queue_advance(&model->queue, env_clock_ns());
 		done = model_queue_take_done(&model->queue);
-		if (!done) {
-			sleep_until_next(model);
-			continue;
+		if (done || limited) {
+			env_mutex_unlock(&model->lock);
+			env_waitq_wake(&model->room);
+			pass_all(model, done);
+			env_mutex_lock(&model->lock);
 		}
-		env_mutex_unlock(&model->lock);
-		pass_all(model, done);
-		env_mutex_lock(&model->lock);
+		if (!done && !model->stop)
+			sleep_until_next(model);
 	}
 	env_mutex_unlock(&model->lock);
 }
@@ -137,20 +154,39 @@ static void seq_advance(struct model_device *model)
 
 /* ---- a request ---- */
 
-static void submit_to_queue(struct model_device *model, struct bio *bio)
+/* The next request of the io; false if that was the last: the io may be gone then. */
+static bool submit_request(struct model_device *model, struct model_io *io)
 {
-	bool wake;
+	bool more, wake;
 
-	if (takes_room(model, bio))
-		take_room(model, bio);
 	env_mutex_lock(&model->lock);
-	model_queue_submit(&model->queue, bio, env_clock_ns());
+	more = model_queue_submit(&model->queue, io, env_clock_ns());
 	wake = model_queue_next(&model->queue) < model->wake_ns;
 	if (wake)
 		seq_advance(model);
 	env_mutex_unlock(&model->lock);
 	if (wake)
 		env_futex_wake(&model->seq, 1);
+	return more;
+}
+
+static void submit_to_queue(struct model_device *model, struct bio *bio)
+{
+	bool limited = takes_room(model, bio);
+	struct model_io *io = model_io_create(&model->profile, bio);
+	bool more = true;
+
+	if (!io) {
+		bio_endio(bio, -ENOMEM);
+		return;
+	}
+	while (more) {
+		if (limited)
+			await_room(model);
+		more = submit_request(model, io);
+		if (limited)
+			let_next_in(model);
+	}
 }
 
 /* Copying CPUs, with this one: a task that was preempted does not copy. */

@@ -180,8 +180,7 @@ static int after_job(struct fs_target *target, const struct watch *watch,
 
 static int run_job(const struct fio_workload *workload, struct rig *rig, struct run *run, char *err)
 {
-	const struct knob_value *scale = &rig->knobs->value[KNOB_SCALE];
-	struct fio_run_options how = {.scale = {scale->number, scale->den}};
+	struct fio_run_options how = {.scale = jobs_scale(rig->knobs)};
 	struct fs_target fs_target;
 	struct fio_target target = {.ctx = &fs_target, .ops = &fs_target_ops};
 	struct watch watch = {.rig = rig};

@@ -12,6 +12,8 @@ static const struct cell cells[] = {
 	{"xfs, dirty pages", 8, .knobs = {OLD_XFS}},
 	{"ext4, buffer heads", 8, .knobs = {EXT4_BH}},
 	{"xfs, dirty blocks", .knobs = {"fs", "xfs"}, .own = true},
+	{"xfs, dirty pages, gaps pass", .knobs = {OLD_XFS, "device-gaps", "on"}},
+	{"ext4, gaps pass", .knobs = {EXT4_BH, "device-gaps", "on"}},
 };
 
 static double of_sequential(const struct view *view, const struct band *band)
@@ -20,9 +22,7 @@ static double of_sequential(const struct view *view, const struct band *band)
 }
 
 static const struct band bands[] = {
-	{"xfs, dirty pages, over ext4", .a = 0, .b = 1, .least = 0.7, .most = 1.6, .published = 1,
-	 .documented = "the disk moves and waits half a rotation for every gap; a real one lets "
-		       "the 64 KiB between two blocks of ext4 pass under the head in 0.4 ms"},
+	{"xfs, dirty pages, over ext4", .a = 0, .b = 1, .least = 0.7, .most = 1.6, .published = 1},
 	{"the faster of the two over 160 MB/s", of_sequential, .a = 0, .b = 1, .least = -INFINITY,
 	 .most = 0.15, .published = 0.05},
 };
@@ -44,4 +44,7 @@ const struct published published_t9 = {
 	.base = 1,
 	.unit = "MB/s",
 	.figure = page64k_figure,
+	.note = "A gap costs this disk half a rotation, however short (VC21).  To one that lets"
+		" gaps pass under its head, of which the last two rows are, 64 KiB cost 0.4 ms."
+		"  What was published lies between.",
 };

@@ -21,6 +21,10 @@ void results_derive(struct results *results)
 	uint64_t written = results->data_bytes + results->meta_bytes + results->journal_bytes +
 			   results->gc_bytes;
 
+	results->device_ios = results->model.ios;
+	results->device_merged = results->model.merged;
+	results->device_seeks = results->model.seeks;
+	results->device_seek_ns = results->model.seek_ns;
 	results->media_bytes = results->model.media_written;
 	results->media_read_bytes = results->model.media_read;
 	results->device_queue_max = results->model.queue_max;

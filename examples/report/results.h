@@ -36,6 +36,10 @@ enum result_unit { UNIT_BYTES, UNIT_COUNT, UNIT_NS, UNIT_RATE };
 	X(sync_ns, UNIT_NS, "the sync after it, whose requests count too")                         \
 	X(throttled_ns, UNIT_NS, "sleep of writers for the dirty limits, all together")            \
 	X(lock_wait_ns, UNIT_NS, "wait of contexts for allocator locks, all together")             \
+	X(device_ios, UNIT_COUNT, "requests of a modelled device: cut at its longest, or merged")  \
+	X(device_merged, UNIT_COUNT, "requests of the above two added to one that was there")      \
+	X(device_seeks, UNIT_COUNT, "requests that did not begin where its head was")              \
+	X(device_seek_ns, UNIT_NS, "of these: until the head was there")                           \
 	X(media_bytes, UNIT_BYTES, "written by the medium of a modelled device, units and all")    \
 	X(media_read_bytes, UNIT_BYTES, "read by that medium, units to be changed and all")        \
 	X(device_queue_max, UNIT_COUNT, "the most requests in that device at a time")              \

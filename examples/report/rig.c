@@ -62,17 +62,34 @@ static uint64_t scaled_rate(const struct knobs *knobs, uint64_t rate)
 	return rate ? knobs_scaled(knobs, rate, 1) : 0;
 }
 
-/* Everything takes longer by what sizes are smaller. */
-static void slow_down(struct blkdev_profile *profile, const struct knobs *knobs)
+/* As many requests as before, all shorter, and so is the longest; but no page is cut. */
+static void shorten_requests(struct blkdev_profile *profile, const struct knobs *knobs)
 {
-	profile->read_bandwidth = scaled_rate(knobs, profile->read_bandwidth);
-	profile->write_bandwidth = scaled_rate(knobs, profile->write_bandwidth);
+	uint64_t page = knob_number(knobs, KNOB_PAGE_SIZE);
+
+	if (profile->max_request)
+		profile->max_request = knobs_scaled(knobs, profile->max_request, page);
+}
+
+/* Requests as long as before, but fewer: each takes longer by what sizes are smaller. */
+static void slow_requests(struct blkdev_profile *profile, const struct knobs *knobs)
+{
 	profile->read_iops = scaled_rate(knobs, profile->read_iops);
 	profile->write_iops = scaled_rate(knobs, profile->write_iops);
 	profile->latency_ns = inverse_scaled(knobs, profile->latency_ns);
 	profile->seek_min_ns = inverse_scaled(knobs, profile->seek_min_ns);
 	profile->seek_max_ns = inverse_scaled(knobs, profile->seek_max_ns);
 	profile->rotation_ns = inverse_scaled(knobs, profile->rotation_ns);
+}
+
+static void slow_down(struct blkdev_profile *profile, const struct knobs *knobs)
+{
+	profile->read_bandwidth = scaled_rate(knobs, profile->read_bandwidth);
+	profile->write_bandwidth = scaled_rate(knobs, profile->write_bandwidth);
+	if (knob_on(knobs, KNOB_SCALE_REQUESTS))
+		shorten_requests(profile, knobs);
+	else
+		slow_requests(profile, knobs);
 }
 
 /* A model keeps its bytes in memory. */
@@ -89,6 +106,7 @@ static int put_model_over(struct rig *rig, char *err)
 	profile = *blkdev_profile_find(name);
 	if (knobs_scale_rates(rig->knobs) && !profile.synchronous)
 		slow_down(&profile, rig->knobs);
+	profile.passes_gaps |= knob_on(rig->knobs, KNOB_DEVICE_GAPS);
 	profile.queue_bytes = queue ? knobs_scaled(rig->knobs, queue, 1) : 0;
 	error = blkdev_model_create(&rig->dev, below, &profile);
 	if (error) {

@@ -242,10 +242,16 @@ struct blkdev_profile {
 	uint32_t channels; /* requests served at once; 1 .. BLKDEV_MODEL_CHANNELS_MAX */
 	uint32_t queue_depth; /* tags: requests in the device; 1 .. 65536 */
 	/*
+	 * Bytes of the longest request, a multiple of 512, 0: any number.  A longer bio becomes
+	 * several requests, each with a tag, and completes with the last of them.  Not of memory.
+	 */
+	uint64_t max_request;
+	/*
 	 * Data being written in the device and waiting for a tag: who submits more waits in
-	 * bio_submit() until it is less.  0: no limit.
+	 * bio_submit(), in order of arrival, until it is less.  0: no limit.
 	 */
 	uint64_t queue_bytes;
+	uint32_t queue_requests; /* the same as a number of requests, before any are merged */
 	bool protected_cache; /* what it has survives a power cut: a flush is done at once */
 	uint64_t latency_ns; /* of each request, while its channel serves others */
 	uint64_t read_bandwidth, write_bandwidth; /* bytes a second */
@@ -264,10 +270,16 @@ struct blkdev_profile {
 	 * One head (channels must be 1), which moves unless a request begins where the one before
 	 * it ended: seek_min_ns .. seek_max_ns by the square root of the distance, then half a
 	 * rotation.  The requests in the device are served by rising address, again and again;
-	 * the oldest is overtaken 4 * queue_depth times at most.
+	 * the oldest is overtaken 4 * queue_depth times at most.  A bio that continues one of them
+	 * is added to it, up to max_request: without that, none is.
 	 */
 	bool rotational;
 	uint64_t seek_min_ns, seek_max_ns, rotation_ns;
+	/*
+	 * The head may also stay on its track and let a gap ahead of it pass, at the bandwidth
+	 * above: it does so wherever that is sooner.
+	 */
+	bool passes_gaps;
 	/*
 	 * Memory: there is no queue, the submitter copies before bio_submit() returns.  A CPU
 	 * copies cpu_bandwidth bytes a second while all together do not exceed the bandwidth
@@ -287,7 +299,8 @@ const char *blkdev_profile_name(unsigned int i);
  * device below, which moves the data and ends it.  What is not completed has not reached the
  * device below.  Requests without a tag wait in order of submission.  A thread of the device
  * completes requests, one after another, and calls end_io if the device below has no threads.
- * How late that thread is does not change the times of later requests.
+ * How late that thread is does not change the times of later requests.  A bio for which there is
+ * no memory ends with -ENOMEM.
  *
  * A synchronous device has no thread: it charges the time to the submitter with env_cpu(),
  * which is nothing on the host, where a copy takes its own time.
@@ -299,12 +312,15 @@ int blkdev_model_create(struct block_device **bdev, struct block_device *below,
 			const struct blkdev_profile *profile);
 
 struct blkdev_model_stats {
-	uint64_t ios; /* requests whose service has begun */
+	uint64_t ios; /* requests whose service has begun; a bio may be several, or part of one */
+	uint64_t merged; /* bios added to a request that was there */
 	uint64_t media_read; /* bytes: what was asked for, and units read to be written */
 	uint64_t media_written; /* bytes: whole units if there are units */
 	uint64_t partial_units; /* units that a write covered only in part */
 	uint64_t queue_wait_ns; /* sum over requests, from submission to begin of service */
 	uint64_t queue_max; /* the most requests submitted and not completed */
+	uint64_t seeks; /* requests that did not begin where the head was */
+	uint64_t seek_ns; /* of these: moving, waiting for the place to come, passing a gap */
 	uint32_t channels; /* of the profile */
 	/* service given out to each channel, also what is still to come; one of memory: copying */
 	uint64_t busy_ns[BLKDEV_MODEL_CHANNELS_MAX];
