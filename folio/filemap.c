@@ -23,23 +23,33 @@ unsigned int filemap_order_hint(const struct address_space *mapping, uint64_t le
 
 /* ---- look up ------------------------------------------------------------------------ */
 
-struct folio *filemap_lookup(struct address_space *mapping, uint64_t index)
+/*
+ * Every read and write looks a folio up.  So what only a world wants to hear of is left out of the
+ * host's copy of these, and it asks once whether there is one.
+ */
+static inline void tell_world(const char *point, const bool in_world)
+{
+	if (in_world)
+		env_switch_point_at(point);
+}
+
+static __attribute__((always_inline)) inline struct folio *
+lookup(struct address_space *mapping, uint64_t index, const bool in_world)
 {
 	void *const *slot;
 	struct folio *folio;
 
-	env_charge(ENV_COST_LOOKUP, 1);
 	env_rcu_read_lock();
 	for (;;) {
 		folio = index_load(&mapping->index_root, index, &slot);
 		if (!folio)
 			break;
-		env_switch_point_at("lookup: found");
+		tell_world("lookup: found", in_world);
 		if (unlikely(!folio_try_get(folio))) {
 			env_switch_point(); /* to whoever is freeing it */
 			continue;
 		}
-		env_switch_point_at("lookup: referenced");
+		tell_world("lookup: referenced", in_world);
 		/* It may have been freed and be another one by now. */
 		if (likely(index_reload(slot) == folio))
 			break;
@@ -51,28 +61,38 @@ struct folio *filemap_lookup(struct address_space *mapping, uint64_t index)
 	return folio;
 }
 
+static __attribute__((noinline)) struct folio *lookup_in_world(struct address_space *mapping,
+							       uint64_t index)
+{
+	env_charge(ENV_COST_LOOKUP, 1);
+	return lookup(mapping, index, true);
+}
+
+struct folio *filemap_lookup(struct address_space *mapping, uint64_t index)
+{
+	if (unlikely(env_world != NULL))
+		return lookup_in_world(mapping, index);
+	return lookup(mapping, index, false);
+}
+
 static inline bool folio_covers(const struct folio *folio, const struct address_space *mapping,
 				uint64_t index)
 {
 	return folio->mapping == mapping && index - folio->index < folio_nr_pages(folio);
 }
 
-/*
- * The locked folio at index with a reference; NULL if absent, or with *busy set if nowait and
- * its lock is taken.  Membership is checked under the lock (L46), so no re-load is needed.
- */
-static struct folio *filemap_lookup_lock(struct address_space *mapping, uint64_t index, bool nowait,
-					 bool *busy)
+static __attribute__((always_inline)) inline struct folio *
+lookup_lock(struct address_space *mapping, uint64_t index, bool nowait, bool *busy,
+	    const bool in_world)
 {
 	struct folio *folio;
 	int got;
 
-	env_charge(ENV_COST_LOOKUP, 1);
 	for (;;) {
 		env_rcu_read_lock();
 		do {
 			folio = index_load(&mapping->index_root, index, NULL);
-			env_switch_point_at("lookup: found");
+			tell_world("lookup: found", in_world);
 			got = folio ? folio_try_get_lock(folio) : 0;
 			if (unlikely(got < 0))
 				env_switch_point(); /* to whoever is freeing it */
@@ -92,6 +112,25 @@ static struct folio *filemap_lookup_lock(struct address_space *mapping, uint64_t
 			return folio;
 		folio_unlock_put(folio);
 	}
+}
+
+static __attribute__((noinline)) struct folio *
+lookup_lock_in_world(struct address_space *mapping, uint64_t index, bool nowait, bool *busy)
+{
+	env_charge(ENV_COST_LOOKUP, 1);
+	return lookup_lock(mapping, index, nowait, busy, true);
+}
+
+/*
+ * The locked folio at index with a reference; NULL if absent, or with *busy set if nowait and
+ * its lock is taken.  Membership is checked under the lock (L46), so no re-load is needed.
+ */
+static inline struct folio *filemap_lookup_lock(struct address_space *mapping, uint64_t index,
+						bool nowait, bool *busy)
+{
+	if (unlikely(env_world != NULL))
+		return lookup_lock_in_world(mapping, index, nowait, busy);
+	return lookup_lock(mapping, index, nowait, busy, false);
 }
 
 /* ---- create ------------------------------------------------------------------------- */

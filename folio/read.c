@@ -175,8 +175,8 @@ ssize_t filemap_read(struct kiocb *iocb, struct iov_iter *iter)
 			if (!(iocb->ki_flags & IOCB_NOWAIT))
 				readahead_async(file, folio, last - folio->index);
 		}
-		off = pos - folio_pos(folio);
-		len = folio_size(folio) - off;
+		off = pos - (folio->index << shift);
+		len = (1ull << (folio_order(folio) + shift)) - off;
 		len = iter->count < len ? iter->count : len;
 		if (unlikely(!folio_test(folio, FOLIO_UPTODATE))) {
 			uint64_t in_file = pos + len < size ? len : size - pos;
