@@ -3,7 +3,7 @@
  * bandwidth.c - how fast a context writes (W53, W54)
  *
  * A window of at least 200 ms of writing gives one more value: pages written, by time.  The
- * context writes while a flusher of it is at work or pages of it are under writeback; the time
+ * context writes while somebody writes for it or pages of it are under writeback; the time
  * in between is no part of the window, whose beginning is moved on by it.
  *
  *	writing:	|#########|         |#####|          |###
@@ -46,8 +46,11 @@ void wb_bandwidth_start(struct wb_ctx *wb, unsigned int nr)
 
 void wb_bandwidth_wake(struct wb_ctx *wb)
 {
-	uint64_t idle_ns = __atomic_exchange_n(&wb->bw_idle_ns, 0, __ATOMIC_ACQ_REL);
+	uint64_t idle_ns;
 
+	if (!counter_read(&wb->bw_idle_ns))
+		return;
+	idle_ns = __atomic_exchange_n(&wb->bw_idle_ns, 0, __ATOMIC_ACQ_REL);
 	if (idle_ns)
 		counter_add(&wb->bw_stamp, env_clock_ns() - idle_ns);
 }

@@ -391,7 +391,7 @@ void share_forget(struct backing_dev *bdi);
 
 /* First estimate of a context that is one of `nr` now, or 0: of a device that starts (W54). */
 void wb_bandwidth_start(struct wb_ctx *wb, unsigned int nr);
-/* A flusher of the context begins to write; ends. */
+/* Somebody - a flusher, an fsync - begins to write what the context has; ends. */
 void wb_bandwidth_begin(struct wb_ctx *wb);
 void wb_bandwidth_end(struct wb_ctx *wb);
 /* The context has pages under writeback again; none any more. */

@@ -75,9 +75,10 @@ void *pool_get(struct pool *pool)
 void pool_put(struct pool *pool, void *memory)
 {
 	struct pool_object *object = memory;
-	bool keep;
+	bool keep, was_empty;
 
 	env_mutex_lock(&pool->lock);
+	was_empty = pool->nr_free == 0;
 	keep = pool->nr_free < pool->max_free;
 	if (keep) {
 		object->next = pool->free;
@@ -85,8 +86,8 @@ void pool_put(struct pool *pool, void *memory)
 		pool->nr_free++;
 	}
 	env_mutex_unlock(&pool->lock);
-	if (keep)
-		env_waitq_wake(&pool->wait);
-	else
+	if (!keep)
 		env_free(object);
+	else if (was_empty) /* only then somebody waits who has not been woken */
+		env_waitq_wake(&pool->wait);
 }

@@ -138,13 +138,11 @@ bool mapping_has_dirty_tag(struct address_space *mapping)
 	return marked;
 }
 
-int filemap_fdatawrite_range(struct address_space *mapping, uint64_t start, uint64_t end,
-			     enum writeback_sync_mode mode)
+static int write_range(struct address_space *mapping, uint64_t start, uint64_t end,
+		       enum writeback_sync_mode mode)
 {
 	int err;
 
-	if (!mapping_has_tag(mapping, INDEX_DIRTY))
-		return 0;
 	for (;;) {
 		struct writeback_control wbc = {
 			.sync_mode = mode,
@@ -158,6 +156,23 @@ int filemap_fdatawrite_range(struct address_space *mapping, uint64_t start, uint
 			return err;
 		env_sleep_ns(ENOMEM_PAUSE_NS);
 	}
+}
+
+int filemap_fdatawrite_range(struct address_space *mapping, uint64_t start, uint64_t end,
+			     enum writeback_sync_mode mode)
+{
+	struct wb_ctx *wb;
+	int err;
+
+	if (!mapping_has_tag(mapping, INDEX_DIRTY))
+		return 0;
+	wb = __atomic_load_n(&mapping->host->i_wb, __ATOMIC_ACQUIRE);
+	if (wb)
+		wb_bandwidth_begin(wb);
+	err = write_range(mapping, start, end, mode);
+	if (wb)
+		wb_bandwidth_end(wb);
+	return err;
 }
 
 void filemap_fdatawait_range(struct address_space *mapping, uint64_t start, uint64_t end)
