@@ -25,9 +25,7 @@
 #include <iomap/blkdev.h>
 #include <iomap/fsbackend.h>
 #include <iomap/page_cache.h>
-
-#define KiB 1024ull
-#define MiB (1024ull * 1024)
+#include "tests/units.h"
 
 #define BED_FILE_MAX (4 * MiB) /* what the model covers */
 #define BED_DEVICE   (512 * MiB)

@@ -31,9 +31,8 @@
 #include <iomap/folio.h>
 #include <iomap/fs.h>
 #include <iomap/page_cache.h>
+#include "tests/units.h"
 
-#define KiB		(1ull << 10)
-#define MiB		(1ull << 20)
 #define PAGE		4096ull
 #define FLAT_FILE_BYTES (16 * MiB)
 #define FLAT_FILES	64

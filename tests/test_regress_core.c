@@ -13,10 +13,6 @@
 #include <string.h>
 #include "env/lockdep.h"
 #include "tests/flat.h"
-
-/* Both define these. */
-#undef KiB
-#undef MiB
 #include "tests/world.h"
 
 /* ---- a world with places to stop at ------------------------------------------------- */

@@ -23,9 +23,7 @@
 #include <stdint.h>
 #include <iomap/folio.h>
 #include <iomap/iomap.h>
-
-#define KiB 1024ull
-#define MiB (1024ull * 1024)
+#include "tests/units.h"
 
 /* What a write into a hole gets. */
 enum world_alloc {
