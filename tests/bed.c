@@ -114,6 +114,43 @@ static void model_resize(struct bed *bed, uint64_t size)
 	bed->size = size;
 }
 
+static void model_zero(struct bed *bed, uint64_t pos, uint64_t len)
+{
+	uint64_t end = pos + len < bed->size ? pos + len : bed->size;
+
+	if (pos < end)
+		memset(bed->model + pos, 0, end - pos);
+}
+
+static void model_collapse(struct bed *bed, uint64_t pos, uint64_t len)
+{
+	memmove(bed->model + pos, bed->model + pos + len, bed->size - pos - len);
+	model_resize(bed, bed->size - len);
+}
+
+static void model_insert(struct bed *bed, uint64_t pos, uint64_t len)
+{
+	uint64_t behind = bed->size - pos;
+
+	model_resize(bed, bed->size + len);
+	memmove(bed->model + pos + len, bed->model + pos, behind);
+	memset(bed->model + pos, 0, len);
+}
+
+static void model_fallocate(struct bed *bed, unsigned int mode, uint64_t pos, uint64_t len)
+{
+	if (mode & FS_FALLOC_COLLAPSE_RANGE) {
+		model_collapse(bed, pos, len);
+	} else if (mode & FS_FALLOC_INSERT_RANGE) {
+		model_insert(bed, pos, len);
+	} else {
+		if (mode & (FS_FALLOC_PUNCH_HOLE | FS_FALLOC_ZERO_RANGE))
+			model_zero(bed, pos, len);
+		if (!(mode & FS_FALLOC_KEEP_SIZE) && pos + len > bed->size)
+			model_resize(bed, pos + len);
+	}
+}
+
 void bed_write(struct bed *bed, uint64_t pos, uint64_t len, unsigned char byte)
 {
 	unsigned char *memory = malloc(len);
@@ -135,8 +172,17 @@ void bed_truncate(struct bed *bed, uint64_t size)
 void bed_fallocate(struct bed *bed, unsigned int mode, uint64_t pos, uint64_t len)
 {
 	bed_assert(bed, fs_fallocate(bed->file, mode, pos, len) == 0);
-	if (!(mode & FS_FALLOC_KEEP_SIZE) && pos + len > bed->size)
-		model_resize(bed, pos + len);
+	model_fallocate(bed, mode, pos, len);
+}
+
+void bed_punch(struct bed *bed, uint64_t pos, uint64_t len)
+{
+	bed_fallocate(bed, FS_FALLOC_PUNCH_HOLE | FS_FALLOC_KEEP_SIZE, pos, len);
+}
+
+void bed_zero(struct bed *bed, uint64_t pos, uint64_t len)
+{
+	bed_fallocate(bed, FS_FALLOC_ZERO_RANGE, pos, len);
 }
 
 void bed_fsync(struct bed *bed)

@@ -75,6 +75,8 @@ void bed_run(const char *type, const struct bed_shape *shapes, void (*body)(stru
 void bed_write(struct bed *bed, uint64_t pos, uint64_t len, unsigned char byte);
 void bed_truncate(struct bed *bed, uint64_t size); /* up or down */
 void bed_fallocate(struct bed *bed, unsigned int mode, uint64_t pos, uint64_t len);
+void bed_punch(struct bed *bed, uint64_t pos, uint64_t len);
+void bed_zero(struct bed *bed, uint64_t pos, uint64_t len); /* ZERO_RANGE */
 void bed_fsync(struct bed *bed);
 void bed_writeback(struct bed *bed); /* of the whole file, and wait; no commit */
 /* Evict what is clean; the folios that leave. */

@@ -112,6 +112,19 @@ struct fs_backend {
 	 * what was made.  => i_rwsem and invalidate_lock are held exclusively
 	 */
 	int (*fallocate)(struct fs_inode *inode, uint64_t pos, uint64_t len);
+	/*
+	 * Free the space of [pos, pos + len) (whole blocks), of any kind.  0, or -ENOMEM with
+	 * nothing freed.  => as fallocate; nothing of it is cached dirty or under writeback
+	 */
+	int (*punch)(struct fs_inode *inode, uint64_t pos, uint64_t len);
+	/*
+	 * Move the space from pos on (a block) up by len bytes (whole blocks), so that a hole
+	 * comes in; or remove [pos, pos + len) and move what is behind it down.  size: what
+	 * i_size will be, recorded as disk_size.  0; -EFBIG or -ENOMEM with nothing changed.
+	 * => as fallocate; nothing from pos on is cached
+	 */
+	int (*insert)(struct fs_inode *inode, uint64_t pos, uint64_t len, uint64_t size);
+	int (*collapse)(struct fs_inode *inode, uint64_t pos, uint64_t len, uint64_t size);
 	/* Optional.  A descriptor was closed and it was the last one. */
 	void (*last_close)(struct fs_inode *inode);
 	int (*next_extent)(struct fs_inode *inode, uint64_t pos, struct fs_extent *extent);

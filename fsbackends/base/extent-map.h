@@ -73,6 +73,15 @@ int extent_map_convert(struct extent_map *map, uint64_t file, uint64_t len, uint
 int extent_map_remove(struct extent_map *map, uint64_t file, uint64_t len, bool only_delayed,
 		      void (*fn)(void *arg, const struct extent *piece), void *arg);
 
+/*
+ * Remove what lies in [file, file + len), calling fn for each piece, and move what is behind it
+ * down; or make a hole there and move what was from `file` on up.  -ENOMEM with the map unchanged
+ * and fn not called.  => nothing from `file` on is delayed
+ */
+int extent_map_collapse(struct extent_map *map, uint64_t file, uint64_t len,
+			void (*fn)(void *arg, const struct extent *piece), void *arg);
+int extent_map_insert_hole(struct extent_map *map, uint64_t file, uint64_t len);
+
 /* For assertions: ordered, disjoint, merged, counts right. */
 bool extent_map_ok(const struct extent_map *map);
 

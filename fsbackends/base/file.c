@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * file.c - open files: write, read, truncate, fallocate, sync
+ * file.c - open files: write, read, truncate, sync
  *
  * Locks here are i_rwsem and below it invalidate_lock (L20).  A write over what is there shares
  * i_rwsem; one that makes the file longer has it alone (D1), and so has one that needs space,
@@ -27,14 +27,18 @@ static const struct fs_backend *backend_of(const struct inode *inode)
 	return fs_of(inode)->backend;
 }
 
-/* Everything that moves i_size down or the space under the cache. */
-static void lock_alone(struct inode *inode)
+bool fs_is_readonly(const struct file *file)
+{
+	return handle_of(file)->readonly;
+}
+
+void fs_lock_alone(struct inode *inode)
 {
 	env_rwsem_write_lock(&inode->i_rwsem);
 	env_rwsem_write_lock(&inode->i_mapping.invalidate_lock);
 }
 
-static void unlock_alone(struct inode *inode)
+void fs_unlock_alone(struct inode *inode)
 {
 	env_rwsem_write_unlock(&inode->i_mapping.invalidate_lock);
 	env_rwsem_write_unlock(&inode->i_rwsem);
@@ -171,7 +175,7 @@ ssize_t fs_read(struct file *file, void *memory, size_t len, uint64_t pos)
 /*
  * Cut the file (G8).  Once the tail of the new last block is zero there is no way back, so the
  * rest is done whatever fails, and the first error returned.
- * => lock_alone()
+ * => fs_lock_alone()
  */
 static int shrink(struct inode *inode, uint64_t size)
 {
@@ -195,11 +199,7 @@ static int shrink(struct inode *inode, uint64_t size)
 	return flush_err ? flush_err : err;
 }
 
-/*
- * Make the file longer by a hole (G8).  A failure leaves the size as it was.
- * => lock_alone()
- */
-static int grow(struct inode *inode, uint64_t size)
+int fs_grow(struct inode *inode, uint64_t size)
 {
 	const struct fs_backend *backend = backend_of(inode);
 	uint64_t old = inode_size_read(inode);
@@ -223,7 +223,7 @@ static int set_size(struct inode *inode, uint64_t size)
 	if (size < old)
 		return shrink(inode, size);
 	if (size > old)
-		return grow(inode, size);
+		return fs_grow(inode, size);
 	/* Space behind the end goes all the same. */
 	return backend_of(inode)->truncate(fs_inode_from(inode), size, size);
 }
@@ -233,39 +233,13 @@ int fs_truncate(struct file *file, uint64_t size)
 	struct inode *inode = file->f_inode;
 	int err;
 
-	if (handle_of(file)->readonly)
+	if (fs_is_readonly(file))
 		return -EBADF;
 	if (size > FS_MAX_SIZE)
 		return -EFBIG;
-	lock_alone(inode);
+	fs_lock_alone(inode);
 	err = set_size(inode, size);
-	unlock_alone(inode);
-	return err;
-}
-
-int fs_fallocate(struct file *file, unsigned int mode, uint64_t pos, uint64_t len)
-{
-	struct inode *inode = file->f_inode;
-	uint64_t block = inode->i_sb->s_blocksize;
-	uint64_t start, end;
-	int err;
-
-	if (handle_of(file)->readonly)
-		return -EBADF;
-	if (mode & ~(unsigned int)FS_FALLOC_KEEP_SIZE)
-		return -EOPNOTSUPP;
-	if (len == 0)
-		return -EINVAL;
-	if (pos > FS_MAX_SIZE || len > FS_MAX_SIZE - pos)
-		return -EFBIG;
-	start = pos - pos % block;
-	end = (pos + len + block - 1) & ~(block - 1);
-
-	lock_alone(inode);
-	err = backend_of(inode)->fallocate(fs_inode_from(inode), start, end - start);
-	if (!err && !(mode & FS_FALLOC_KEEP_SIZE) && pos + len > inode_size_read(inode))
-		err = grow(inode, pos + len);
-	unlock_alone(inode);
+	fs_unlock_alone(inode);
 	return err;
 }
 

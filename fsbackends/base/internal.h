@@ -10,6 +10,18 @@
 /* The longest file (D1). */
 #define FS_MAX_SIZE (1ull << 62)
 
+/* ---- file.c ---- */
+
+bool fs_is_readonly(const struct file *file);
+/* For everything that moves i_size down or the space under the cache: i_rwsem, invalidate_lock. */
+void fs_lock_alone(struct inode *inode);
+void fs_unlock_alone(struct inode *inode);
+/*
+ * Make the file longer by a hole (G8).  A failure leaves the size as it was.
+ * => fs_lock_alone()
+ */
+int fs_grow(struct inode *inode, uint64_t size);
+
 /* ---- namespace.c ---- */
 
 int fs_names_start(struct fs *fs);

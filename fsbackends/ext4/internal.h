@@ -150,6 +150,9 @@ void ext4_free_space(struct ext4_inode *node, struct ext4_handle *handle);
 
 int ext4_truncate(struct fs_inode *base, uint64_t old_size, uint64_t size);
 int ext4_fallocate(struct fs_inode *base, uint64_t pos, uint64_t len);
+int ext4_punch(struct fs_inode *base, uint64_t pos, uint64_t len);
+int ext4_insert(struct fs_inode *base, uint64_t pos, uint64_t len, uint64_t size);
+int ext4_collapse(struct fs_inode *base, uint64_t pos, uint64_t len, uint64_t size);
 void ext4_last_close(struct fs_inode *base);
 int ext4_next_extent(struct fs_inode *base, uint64_t pos, struct fs_extent *extent);
 

@@ -660,17 +660,17 @@ void ext4_free_space(struct ext4_inode *node, struct ext4_handle *handle)
 	ext4_tree_cut(node, handle);
 }
 
-/* => data_lock is held exclusively */
-static int free_from(struct ext4_inode *node, struct ext4_handle *handle, uint64_t first)
+/* What [first, end) had is free.  => data_lock is held exclusively */
+static int free_blocks(struct ext4_inode *node, struct ext4_handle *handle, uint64_t first,
+		       uint64_t end)
 {
 	struct removal removal = {.node = node, .handle = handle};
 	int err;
 
 	ext4_prealloc_discard(&ext4_fs_of(node)->mballoc, &node->preallocs);
-	if (first >= EXT4_MAX_BLOCKS)
+	if (first >= end)
 		return 0;
-	err = extent_map_remove(&node->map, first, EXT4_MAX_BLOCKS - first, false, free_extent,
-				&removal);
+	err = extent_map_remove(&node->map, first, end - first, false, free_extent, &removal);
 	if (removal.any) {
 		map_changed(node);
 		ext4_tree_cut(node, handle);
@@ -692,13 +692,107 @@ int ext4_truncate(struct fs_inode *base, uint64_t old_size, uint64_t size)
 				false);
 	env_rwsem_write_lock(&node->data_lock);
 	if (size <= old_size)
-		err = free_from(node, &handle, first);
+		err = free_blocks(node, &handle, first, EXT4_MAX_BLOCKS);
 	if (!err)
 		__atomic_store_n(&node->disk_size, size, __ATOMIC_RELEASE);
 	ext4_dirty_inode(node, &handle, true);
 	env_rwsem_write_unlock(&node->data_lock);
 	ext4_handle_stop(&handle);
 	return err;
+}
+
+int ext4_punch(struct fs_inode *base, uint64_t pos, uint64_t len)
+{
+	struct ext4_inode *node = ext4_inode_from(&base->inode);
+	unsigned int shift = base->inode.i_blkbits;
+	uint64_t end = min_u64((pos + len) >> shift, EXT4_MAX_BLOCKS);
+	struct ext4_handle handle;
+	int err;
+
+	(void)ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_FREE, NULL,
+				false);
+	env_rwsem_write_lock(&node->data_lock);
+	err = free_blocks(node, &handle, pos >> shift, end);
+	if (!err)
+		ext4_dirty_inode(node, &handle, true);
+	env_rwsem_write_unlock(&node->data_lock);
+	ext4_handle_stop(&handle);
+	return err;
+}
+
+/* => data_lock is held */
+static bool has_delayed_from(const struct ext4_inode *node, uint64_t pos)
+{
+	struct extent extent;
+
+	for (uint64_t at = pos >> node->base.inode.i_blkbits;
+	     extent_map_find(&node->map, at, &extent); at = extent_end(&extent))
+		if (extent.state == EXTENT_DELAYED)
+			return true;
+	return false;
+}
+
+/* => data_lock is held exclusively; nothing from pos on is delayed */
+static int move_blocks(struct ext4_inode *node, struct ext4_handle *handle, uint64_t pos,
+		       uint64_t len, bool up)
+{
+	unsigned int shift = node->base.inode.i_blkbits;
+	struct removal removal = {.node = node, .handle = handle};
+	int err;
+
+	ext4_prealloc_discard(&ext4_fs_of(node)->mballoc, &node->preallocs);
+	if (up)
+		err = extent_map_insert_hole(&node->map, pos >> shift, len >> shift);
+	else
+		err = extent_map_collapse(&node->map, pos >> shift, len >> shift, free_extent,
+					  &removal);
+	if (err)
+		return err;
+	map_changed(node);
+	ext4_tree_cut(node, handle);
+	ext4_tree_changed(node, handle, pos >> shift);
+	return 0;
+}
+
+static int move_range(struct fs_inode *base, uint64_t pos, uint64_t len, uint64_t size, bool up)
+{
+	struct ext4_inode *node = ext4_inode_from(&base->inode);
+	struct ext4_handle handle;
+	int err;
+
+	/* A promise that could not be given back for want of memory would not be moved. */
+	ext4_discard_delayed(node, pos, EXT4_MAX_BLOCKS << base->inode.i_blkbits);
+	(void)ext4_handle_start(&ext4_fs_of(node)->journal, &handle, EXT4_CREDITS_FREE, NULL,
+				false);
+	env_rwsem_write_lock(&node->data_lock);
+	err = has_delayed_from(node, pos) ? -ENOMEM : move_blocks(node, &handle, pos, len, up);
+	if (!err) {
+		__atomic_store_n(&node->disk_size, size, __ATOMIC_RELEASE);
+		ext4_dirty_inode(node, &handle, true);
+	}
+	env_rwsem_write_unlock(&node->data_lock);
+	ext4_handle_stop(&handle);
+	return err;
+}
+
+int ext4_insert(struct fs_inode *base, uint64_t pos, uint64_t len, uint64_t size)
+{
+	struct ext4_inode *node = ext4_inode_from(&base->inode);
+	struct extent last;
+	bool any;
+
+	env_rwsem_read_lock(&node->data_lock);
+	any = extent_map_last(&node->map, &last);
+	env_rwsem_read_unlock(&node->data_lock);
+	if (size > EXT4_MAX_BLOCKS << base->inode.i_blkbits ||
+	    (any && extent_end(&last) + (len >> base->inode.i_blkbits) > EXT4_MAX_BLOCKS))
+		return -EFBIG;
+	return move_range(base, pos, len, size, true);
+}
+
+int ext4_collapse(struct fs_inode *base, uint64_t pos, uint64_t len, uint64_t size)
+{
+	return move_range(base, pos, len, size, false);
 }
 
 /* The front of what is missing in [*block, end); moves *block behind it. */

@@ -210,6 +210,48 @@ int xfs_fallocate(struct fs_inode *inode, uint64_t pos, uint64_t len)
 	return err;
 }
 
+/* One transaction that changes the records of [pos, pos + len), and disk_size if size is given. */
+static int change_range(struct fs_inode *inode, uint64_t pos, uint64_t len, const uint64_t *size,
+			int (*change)(struct xfs_inode *ip, uint64_t file, uint64_t end))
+{
+	struct xfs_inode *ip = container_of(inode, struct xfs_inode, node);
+	struct xfs_log *log = &xfs_of(&inode->inode)->log;
+	unsigned int bits = inode->inode.i_blkbits;
+	int err;
+
+	xfs_log_begin(log, XFS_TRANS_FREE, NULL);
+	env_rwsem_write_lock(&ip->map_lock);
+	err = change(ip, pos >> bits, (pos + len) >> bits);
+	if (!err && size)
+		__atomic_store_n(&ip->disk_size, *size, __ATOMIC_RELAXED);
+	env_rwsem_write_unlock(&ip->map_lock);
+	if (err)
+		xfs_log_cancel(log, XFS_TRANS_FREE);
+	else
+		xfs_log_end(log, XFS_TRANS_FREE, &ip->logged);
+	return err;
+}
+
+static int remove_range(struct xfs_inode *ip, uint64_t file, uint64_t end)
+{
+	return xfs_map_remove(ip, file, end, false);
+}
+
+int xfs_punch(struct fs_inode *inode, uint64_t pos, uint64_t len)
+{
+	return change_range(inode, pos, len, NULL, remove_range);
+}
+
+int xfs_insert(struct fs_inode *inode, uint64_t pos, uint64_t len, uint64_t size)
+{
+	return change_range(inode, pos, len, &size, xfs_map_insert_hole);
+}
+
+int xfs_collapse(struct fs_inode *inode, uint64_t pos, uint64_t len, uint64_t size)
+{
+	return change_range(inode, pos, len, &size, xfs_map_collapse);
+}
+
 /* ---- space behind the end (XF14) --------------------------------------------------------- */
 
 /* => map_lock is held */

@@ -113,6 +113,9 @@ int xfs_new_inode(struct fs *fs, struct fs_inode *parent, bool is_dir, struct fs
 void xfs_free_inode(struct fs_inode *inode, bool unlinked);
 int xfs_truncate(struct fs_inode *inode, uint64_t old_size, uint64_t size);
 int xfs_fallocate(struct fs_inode *inode, uint64_t pos, uint64_t len);
+int xfs_punch(struct fs_inode *inode, uint64_t pos, uint64_t len);
+int xfs_insert(struct fs_inode *inode, uint64_t pos, uint64_t len, uint64_t size);
+int xfs_collapse(struct fs_inode *inode, uint64_t pos, uint64_t len, uint64_t size);
 void xfs_last_close(struct fs_inode *inode);
 int xfs_next_extent(struct fs_inode *inode, uint64_t pos, struct fs_extent *extent);
 uint64_t xfs_wb_shard(const struct inode *inode);
@@ -141,6 +144,12 @@ int xfs_map_convert_delayed(struct xfs_inode *ip, uint64_t block, bool *left);
 int xfs_map_fill_hole(struct xfs_inode *ip, uint64_t file, uint64_t *len);
 /* Give back what lies in [file, end).  => a FREE transaction is running, unless only_delayed */
 int xfs_map_remove(struct xfs_inode *ip, uint64_t file, uint64_t end, bool only_delayed);
+/*
+ * Give back [file, end) and what is delayed behind it, and move the rest down; make [file, end) a
+ * hole, moving up.  => a FREE transaction is running
+ */
+int xfs_map_collapse(struct xfs_inode *ip, uint64_t file, uint64_t end);
+int xfs_map_insert_hole(struct xfs_inode *ip, uint64_t file, uint64_t end);
 
 /* Describe a record; or what is not in any, up to end. */
 void xfs_map_describe(const struct xfs_inode *ip, const struct extent *extent, struct iomap *iomap);

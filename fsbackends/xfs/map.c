@@ -87,15 +87,13 @@ static void note_data(struct xfs_inode *ip, uint64_t file, uint64_t len, uint64_
 		set_last_data(ip, xfs_place_of(geometry, start).ag, file + len);
 }
 
-/* Real blocks from `file` on may have gone. */
-static void note_data_gone(struct xfs_inode *ip, uint64_t file)
+/* Look for the last real blocks. */
+static void find_last_data(struct xfs_inode *ip)
 {
 	const struct xfs_geometry *geometry = &xfs_of(&ip->node.inode)->space.geometry;
 	struct extent extent;
 	bool found;
 
-	if (file >= ip->data_end)
-		return;
 	found = extent_map_last(&ip->map, &extent);
 	while (found && extent.state == EXTENT_DELAYED)
 		found = extent_map_find_before(&ip->map, extent.file, &extent);
@@ -104,6 +102,13 @@ static void note_data_gone(struct xfs_inode *ip, uint64_t file)
 			      extent.file + extent.len);
 	else
 		set_last_data(ip, XFS_NO_AG, 0);
+}
+
+/* Real blocks from `file` on may have gone. */
+static void note_data_gone(struct xfs_inode *ip, uint64_t file)
+{
+	if (file < ip->data_end)
+		find_last_data(ip);
 }
 
 static void give_back_piece(void *arg, const struct extent *piece)
@@ -133,6 +138,35 @@ int xfs_map_remove(struct xfs_inode *ip, uint64_t file, uint64_t end, bool only_
 		xfs_mark_meta(ip);
 	}
 	return 0;
+}
+
+static void note_moved(struct xfs_inode *ip)
+{
+	xfs_map_bump(ip);
+	find_last_data(ip);
+	xfs_mark_meta(ip);
+}
+
+int xfs_map_collapse(struct xfs_inode *ip, uint64_t file, uint64_t end)
+{
+	int err = xfs_map_remove(ip, file, UINT64_MAX, true);
+
+	if (!err)
+		err = extent_map_collapse(&ip->map, file, end - file, give_back_piece, ip);
+	if (!err)
+		note_moved(ip);
+	return err;
+}
+
+int xfs_map_insert_hole(struct xfs_inode *ip, uint64_t file, uint64_t end)
+{
+	int err = xfs_map_remove(ip, file, UINT64_MAX, true);
+
+	if (!err)
+		err = extent_map_insert_hole(&ip->map, file, end - file);
+	if (!err)
+		note_moved(ip);
+	return err;
 }
 
 /* ---- placing ----------------------------------------------------------------------------- */

@@ -81,7 +81,23 @@ ssize_t fs_read(struct file *file, void *memory, size_t len, uint64_t pos);
 uint64_t fs_size(const struct file *file);
 struct inode *fs_inode_of(const struct file *file);
 int fs_truncate(struct file *file, uint64_t size);
-#define FS_FALLOC_KEEP_SIZE 1
+
+/* The values of fallocate(2). */
+enum fs_falloc_mode {
+	FS_FALLOC_KEEP_SIZE = 0x01,
+	FS_FALLOC_PUNCH_HOLE = 0x02, /* with KEEP_SIZE: free whole blocks, zero parts of blocks */
+	FS_FALLOC_COLLAPSE_RANGE = 0x08, /* remove whole blocks; what is behind moves down */
+	FS_FALLOC_ZERO_RANGE = 0x10, /* becomes unwritten space */
+	FS_FALLOC_INSERT_RANGE = 0x20, /* whole blocks of hole; what is behind moves up */
+};
+
+/*
+ * As fallocate(2); mode 0 or KEEP_SIZE alone gives holes unwritten space (XF11).  -EOPNOTSUPP for
+ * modes that do not go together or PUNCH_HOLE without KEEP_SIZE; -EINVAL for length 0, and where
+ * COLLAPSE and INSERT_RANGE are not whole blocks or not before the end of the file; -EFBIG past
+ * the longest file; -ENOSPC, with what was allocated before it; -EBADF.  Data of the range that
+ * is dirty is written first, and an error of that is returned (G10).
+ */
 int fs_fallocate(struct file *file, unsigned int mode, uint64_t pos, uint64_t len);
 int fs_fsync(struct file *file, bool datasync);
 /* Write the range; wait: for it too.  No metadata, no device flush. */
