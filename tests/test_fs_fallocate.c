@@ -227,3 +227,35 @@ BED_TEST(fs_fallocate, moving_without_memory_moves_nothing)
 		bed_check(bed);
 	}
 }
+
+/* ---- space without data ----------------------------------------------------------------- */
+
+/*
+ * What is reserved behind the end of a file comes inside when it grows; a hole in the middle of it
+ * left a promise that no data would ever have used (check-sim, seed 538).
+ */
+BED_TEST(fs_fallocate, a_hole_in_delayed_space_leaves_no_promise_without_data)
+{
+	uint64_t block = bed->shape.block;
+
+	for (uint64_t pos = 0; pos < MiB; pos += 128 * KiB)
+		bed_write(bed, pos, 128 * KiB, 'A');
+	bed_truncate(bed, 2 * MiB);
+	bed_punch(bed, MiB + 256 * KiB, block);
+	bed_writeback(bed);
+	bed_assert(bed, bed_reserved(bed) == 0);
+}
+
+BED_TEST(fs_fallocate, a_hole_beside_data_leaves_no_promise_without_data)
+{
+	uint64_t block = bed->shape.block;
+
+	for (uint64_t pos = 0; pos < MiB; pos += 128 * KiB)
+		bed_write(bed, pos, 128 * KiB, 'A');
+	bed_truncate(bed, 2 * MiB);
+	bed_write(bed, MiB + 512 * KiB, block, 'B');
+	bed_punch(bed, MiB + 256 * KiB, block);
+	bed_punch(bed, 0, MiB);
+	bed_writeback(bed);
+	bed_assert(bed, bed_reserved(bed) == 0);
+}

@@ -239,7 +239,13 @@ static int remove_range(struct xfs_inode *ip, uint64_t file, uint64_t end)
 
 int xfs_punch(struct fs_inode *inode, uint64_t pos, uint64_t len)
 {
-	return change_range(inode, pos, len, NULL, remove_range);
+	struct xfs_inode *ip = container_of(inode, struct xfs_inode, node);
+	unsigned int bits = inode->inode.i_blkbits;
+	int err = change_range(inode, pos, len, NULL, remove_range);
+
+	if (!err)
+		xfs_map_release_beside(ip, pos >> bits, (pos + len) >> bits);
+	return err;
 }
 
 int xfs_insert(struct fs_inode *inode, uint64_t pos, uint64_t len, uint64_t size)

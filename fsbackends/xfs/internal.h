@@ -151,6 +151,13 @@ int xfs_map_remove(struct xfs_inode *ip, uint64_t file, uint64_t end, bool only_
 int xfs_map_collapse(struct xfs_inode *ip, uint64_t file, uint64_t end);
 int xfs_map_insert_hole(struct xfs_inode *ip, uint64_t file, uint64_t end);
 
+/*
+ * A hole [file, end) was made, maybe in the middle of a delayed record: one of the two that are
+ * left may be without data, and then nothing would ever make it real.  Gives back what they have
+ * that is not under dirty blocks.  => invalidate_lock, and not map_lock, is held exclusively
+ */
+void xfs_map_release_beside(struct xfs_inode *ip, uint64_t file, uint64_t end);
+
 /* Describe a record; or what is not in any, up to end. */
 void xfs_map_describe(const struct xfs_inode *ip, const struct extent *extent, struct iomap *iomap);
 void xfs_map_describe_hole(const struct xfs_inode *ip, uint64_t file, uint64_t end,

@@ -596,6 +596,31 @@ static void punch_delayed(struct inode *inode, uint64_t pos, uint64_t len, void 
 	env_rwsem_write_unlock(&ip->map_lock);
 }
 
+static void release_clean(struct inode *inode, const struct extent *record)
+{
+	unsigned int bits = inode->i_blkbits;
+
+	iomap_write_delalloc_release(inode, record->file << bits,
+				     (record->file + record->len) << bits, punch_delayed, NULL);
+}
+
+void xfs_map_release_beside(struct xfs_inode *ip, uint64_t file, uint64_t end)
+{
+	struct extent before, behind;
+	bool has_before, has_behind;
+
+	env_rwsem_read_lock(&ip->map_lock);
+	has_before = extent_map_find_before(&ip->map, file, &before) &&
+		     before.file + before.len == file && before.state == EXTENT_DELAYED;
+	has_behind = extent_map_find(&ip->map, end, &behind) && behind.file == end &&
+		     behind.state == EXTENT_DELAYED;
+	env_rwsem_read_unlock(&ip->map_lock);
+	if (has_before)
+		release_clean(&ip->node.inode, &before);
+	if (has_behind)
+		release_clean(&ip->node.inode, &behind);
+}
+
 /* Give back what a short write did not use (D32, D33). */
 static int write_end(struct inode *inode, uint64_t pos, uint64_t len, uint64_t written,
 		     unsigned int flags, struct iomap *iomap)

@@ -83,7 +83,7 @@ struct fsys {
 	ssize_t (*write)(struct file *file, const void *memory, size_t len, uint64_t pos);
 	ssize_t (*read)(struct file *file, void *memory, size_t len, uint64_t pos);
 	int (*truncate)(struct file *file, uint64_t size);
-	int (*fallocate)(struct file *file, bool keep_size, uint64_t pos, uint64_t len);
+	int (*fallocate)(struct file *file, unsigned int mode, uint64_t pos, uint64_t len);
 	int (*sync)(void);
 	uint64_t (*reserved)(void); /* bytes */
 };
@@ -144,6 +144,8 @@ void model_write_done(struct model *model, unsigned int first, unsigned int nr,
 		      unsigned int nr_accepted);
 /* Nobody reads or writes. */
 void model_resize(struct model *model, uint64_t size);
+/* The same; the cells are zero, or, if that failed, may be. */
+void model_zero(struct model *model, unsigned int first, unsigned int nr, bool failed);
 
 /* What the model says before a read, of as many cells as the read wants. */
 struct expected {
@@ -170,6 +172,7 @@ struct shared_file {
 	struct model model;
 	char name[16];
 	struct env_rwsem gate; /* shared by reads and writes, alone to cut the file */
+	uint32_t moves; /* how often cells have been moved away and back; odd: they are away */
 	unsigned int owner; /* task that may write to it, or MAX_TASKS: all, by stripes */
 	struct file *handles[MAX_TASKS];
 	bool told[MAX_TASKS]; /* the handle has reported an error */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <iomap/fsbackend.h>
 #include <iomap/iomap.h>
 
 #define SLOT	 (1 * MiB)
@@ -227,11 +228,15 @@ static int flat_truncate(struct file *file, uint64_t size)
 	return err;
 }
 
-static int flat_fallocate(struct file *file, bool keep_size, uint64_t pos, uint64_t len)
+/* Every block has its place: there is nothing to give it, or to take. */
+static int flat_fallocate(struct file *file, unsigned int mode, uint64_t pos, uint64_t len)
 {
 	struct inode *inode = file->f_inode;
+	bool keep_size = mode & FS_FALLOC_KEEP_SIZE;
 	int err = 0;
 
+	if (mode & ~(unsigned int)FS_FALLOC_KEEP_SIZE)
+		return -EOPNOTSUPP;
 	env_rwsem_write_lock(&inode->i_rwsem);
 	if (!keep_size && pos + len > inode_size_read(inode))
 		err = grow_to(inode, pos + len);

@@ -83,6 +83,18 @@ void model_resize(struct model *model, uint64_t size)
 	model->size_done = model->size_started = size;
 }
 
+void model_zero(struct model *model, unsigned int first, unsigned int nr, bool failed)
+{
+	for (unsigned int i = first; i < first + nr; i++) {
+		struct cell *cell = &model->cells[i];
+
+		if (failed)
+			cell->durable = 0;
+		else
+			*cell = (struct cell){.ever = cell->ever};
+	}
+}
+
 static void keep_cell(struct cell *cell)
 {
 	cell->durable = cell->done;

@@ -8,6 +8,7 @@
 #include "check.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <iomap/backing_dev.h>
@@ -136,13 +137,15 @@ static void op_peek(struct task *task)
 	struct shared_file *file = some_file(task);
 	unsigned int first = (unsigned int)below(task, some_reach(task));
 	unsigned int nr = some_cells(task);
+	uint32_t moves = __atomic_load_n(&file->moves, __ATOMIC_SEQ_CST);
 	ssize_t got;
 
 	nr = first + nr <= FILE_CELLS ? nr : FILE_CELLS - first;
 	note("task %u: peek file %u cells %u + %u", task->nr, file->model.nr, first, nr);
 	got = world.fsys->read(handle_of(task, file), task->memory, (size_t)nr * CELL,
 			       (uint64_t)first * CELL);
-	model_check_any(&file->model, first, nr, task->memory, got);
+	if (!(moves & 1) && __atomic_load_n(&file->moves, __ATOMIC_SEQ_CST) == moves)
+		model_check_any(&file->model, first, nr, task->memory, got);
 }
 
 void check_whole_file(struct task *task, struct model *model, struct file *file)
@@ -176,6 +179,20 @@ static void op_truncate(struct task *task)
 	env_rwsem_write_unlock(&file->gate);
 }
 
+static int fallocate(struct task *task, struct shared_file *file, unsigned int mode, uint64_t pos,
+		     uint64_t len)
+{
+	int err;
+
+	note("task %u: fallocate file %u mode %x, %llu + %llu", task->nr, file->model.nr, mode,
+	     (unsigned long long)pos, (unsigned long long)len);
+	err = world.fsys->fallocate(handle_of(task, file), mode, pos, len);
+	if (err != -EOPNOTSUPP)
+		check_error(err, "fallocate");
+	note("task %u: fallocated: %d", task->nr, err);
+	return err;
+}
+
 static void op_fallocate(struct task *task)
 {
 	struct shared_file *file = own_file(task);
@@ -187,13 +204,57 @@ static void op_fallocate(struct task *task)
 	pos &= ~7ull;
 	len &= ~7ull;
 	env_rwsem_write_lock(&file->gate);
-	note("task %u: fallocate file %u %llu + %llu%s", task->nr, file->model.nr,
-	     (unsigned long long)pos, (unsigned long long)len, keep_size ? ", keep size" : "");
-	err = world.fsys->fallocate(handle_of(task, file), keep_size, pos, len);
-	check_error(err, "fallocate");
+	err = fallocate(task, file, keep_size ? FS_FALLOC_KEEP_SIZE : 0, pos, len);
 	model_resize(&file->model, inode_size_read(handle_of(task, file)->f_inode));
 	check(err || keep_size || file->model.size_done >= pos + len,
 	      "fallocate did not set the size");
+	env_rwsem_write_unlock(&file->gate);
+}
+
+/* Cells of its own become zero, with their space or without. */
+static void op_zero(struct task *task)
+{
+	static const unsigned int modes[] = {FS_FALLOC_PUNCH_HOLE | FS_FALLOC_KEEP_SIZE,
+					     FS_FALLOC_ZERO_RANGE | FS_FALLOC_KEEP_SIZE,
+					     FS_FALLOC_ZERO_RANGE};
+	struct shared_file *file = own_file(task);
+	unsigned int mode = modes[below(task, 3)];
+	unsigned int first, nr = own_cells(task, file, &first);
+	int err;
+
+	env_rwsem_write_lock(&file->gate);
+	err = fallocate(task, file, mode, (uint64_t)first * CELL, (uint64_t)nr * CELL);
+	if (err != -EOPNOTSUPP)
+		model_zero(&file->model, first, nr, err);
+	model_resize(&file->model, inode_size_read(handle_of(task, file)->f_inode));
+	env_rwsem_write_unlock(&file->gate);
+}
+
+static void move_back(struct task *task, struct shared_file *file, uint64_t pos, uint64_t len)
+{
+	unsigned int tries = 0;
+
+	/* What had to be written first may have failed, and is clean now. */
+	while (fallocate(task, file, FS_FALLOC_COLLAPSE_RANGE, pos, len))
+		check(++tries < 100, "collapse fails again and again");
+}
+
+/* All from some block on moves up and down again: a cell is known by its place. */
+static void op_move(struct task *task)
+{
+	struct shared_file *file = some_file(task);
+	uint64_t block = world.plan->block_size;
+	uint64_t pos, len = (1 + below(task, 16)) * block;
+	uint64_t size;
+
+	env_rwsem_write_lock(&file->gate);
+	size = inode_size_read(handle_of(task, file)->f_inode);
+	pos = size ? below(task, size) / block * block : 0;
+	__atomic_fetch_add(&file->moves, 1, __ATOMIC_SEQ_CST);
+	if (size && !fallocate(task, file, FS_FALLOC_INSERT_RANGE, pos, len))
+		move_back(task, file, pos, len);
+	__atomic_fetch_add(&file->moves, 1, __ATOMIC_SEQ_CST);
+	check(inode_size_read(handle_of(task, file)->f_inode) == size, "moving changed the size");
 	env_rwsem_write_unlock(&file->gate);
 }
 
@@ -444,7 +505,8 @@ static const struct {
 	{6, op_fsync},	{4, op_sync_range},    {3, op_sync},	    {4, op_writeback},
 	{5, op_drop},	{4, op_dontneed},      {2, op_fail_alloc},  {5, op_contexts},
 	{2, op_tuning}, {3, op_temp_file},     {2, op_reopen},	    {3, op_sleep},
-	{16, op_peek},	{6, op_write_through}, {8, op_fsync_alone},
+	{16, op_peek},	{6, op_write_through}, {8, op_fsync_alone}, {6, op_zero},
+	{3, op_move},
 };
 
 #define NR_OPS (sizeof(ops) / sizeof(ops[0]))

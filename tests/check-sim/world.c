@@ -66,11 +66,6 @@ static int library_unlink(const char *name)
 	return fs_unlink(fs, path);
 }
 
-static int library_fallocate(struct file *file, bool keep_size, uint64_t pos, uint64_t len)
-{
-	return fs_fallocate(file, keep_size ? FS_FALLOC_KEEP_SIZE : 0, pos, len);
-}
-
 static int library_sync(void)
 {
 	return fs_sync(fs);
@@ -93,7 +88,7 @@ const struct fsys library_fsys = {
 	.write = fs_write,
 	.read = fs_read,
 	.truncate = fs_truncate,
-	.fallocate = library_fallocate,
+	.fallocate = fs_fallocate,
 	.sync = library_sync,
 	.reserved = library_reserved,
 };
