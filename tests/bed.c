@@ -37,7 +37,7 @@ static void build(struct bed *bed)
 	config.writeback_interval_ns = 0;
 	bed_assert(bed, page_cache_create(&bed->cache, &config) == 0);
 	bed_assert(bed, blkdev_ram_create(&ram, BED_DEVICE, 0) == 0);
-	blkdev_ram_poison(ram, 0xAA);
+	blkdev_ram_poison(ram, BED_POISON);
 	bed_assert(bed, blkdev_fault_create(&bed->fault, ram) == 0);
 	bed_assert(bed, blkdev_count_create(&bed->dev, bed->fault) == 0);
 	bed_assert(bed, bdi_create(&bed->bdi, bed->cache, bed->dev, 1, WB_MAP_AUTO) == 0);
@@ -247,19 +247,38 @@ bool bed_reads(struct bed *bed, uint64_t pos, uint64_t len, unsigned char byte)
 	return same;
 }
 
+/* Past the cache and the counts: whole sectors. */
+static void device_io(struct bed *bed, enum bio_op op, uint64_t addr, void *sectors, uint64_t len)
+{
+	struct bio bio;
+
+	bio_init(&bio, bed->fault->below, op, BIO_DATA, addr);
+	bed_assert(bed, bio_add(&bio, sectors, len) == 0);
+	bed_assert(bed, bio_submit_wait(&bio) == 0);
+	bio_uninit(&bio);
+}
+
 /* Past the cache and the counts.  addr and len need not be whole sectors. */
 static void device_read(struct bed *bed, uint64_t addr, void *memory, uint64_t len)
 {
 	uint64_t start = addr / 512 * 512;
 	uint64_t end = (addr + len + 511) / 512 * 512;
 	unsigned char *sectors = malloc(end - start);
-	struct bio bio;
 
-	bio_init(&bio, bed->fault->below, BIO_READ, BIO_DATA, start);
-	bed_assert(bed, bio_add(&bio, sectors, end - start) == 0);
-	bed_assert(bed, bio_submit_wait(&bio) == 0);
-	bio_uninit(&bio);
+	device_io(bed, BIO_READ, start, sectors, end - start);
 	memcpy(memory, sectors + (addr - start), len);
+	free(sectors);
+}
+
+static void device_write(struct bed *bed, uint64_t addr, unsigned char byte, uint64_t len)
+{
+	uint64_t start = addr / 512 * 512;
+	uint64_t end = (addr + len + 511) / 512 * 512;
+	unsigned char *sectors = malloc(end - start);
+
+	device_io(bed, BIO_READ, start, sectors, end - start);
+	memset(sectors + (addr - start), byte, len);
+	device_io(bed, BIO_WRITE, start, sectors, end - start);
 	free(sectors);
 }
 
@@ -282,6 +301,57 @@ bool bed_device_has(struct bed *bed, uint64_t pos, uint64_t len, unsigned char b
 		len -= n;
 	}
 	return true;
+}
+
+static bool has_byte(const unsigned char *memory, uint64_t len, unsigned char byte)
+{
+	return memchr(memory, byte, len) != NULL;
+}
+
+static bool extent_has(struct bed *bed, const struct fs_extent *extent, uint64_t end,
+		       unsigned char byte)
+{
+	unsigned char memory[4096];
+
+	for (uint64_t pos = extent->pos; pos < end; pos += sizeof(memory)) {
+		uint64_t n = end - pos < sizeof(memory) ? end - pos : sizeof(memory);
+
+		device_read(bed, extent->addr + (pos - extent->pos), memory, n);
+		if (has_byte(memory, n, byte))
+			return true;
+	}
+	return false;
+}
+
+bool bed_device_has_no_stale(struct bed *bed)
+{
+	struct fs_extent extent;
+
+	for (uint64_t pos = 0; !fs_next_extent(bed->file, pos, &extent) && extent.pos < bed->size;
+	     pos = extent.pos + extent.len) {
+		uint64_t end = extent.pos + extent.len;
+
+		if (!extent.delayed && !extent.unwritten &&
+		    extent_has(bed, &extent, end < bed->size ? end : bed->size, BED_POISON))
+			return false;
+	}
+	return true;
+}
+
+void bed_spoil(struct bed *bed, uint64_t pos, uint64_t len, unsigned char byte)
+{
+	while (len) {
+		struct fs_extent extent;
+		uint64_t n = len;
+
+		bed_assert(bed, fs_next_extent(bed->file, pos, &extent) == 0);
+		bed_assert(bed, extent.pos <= pos && !extent.delayed);
+		if (n > extent.pos + extent.len - pos)
+			n = extent.pos + extent.len - pos;
+		device_write(bed, extent.addr + (pos - extent.pos), byte, n);
+		pos += n;
+		len -= n;
+	}
 }
 
 uint64_t bed_reserved(struct bed *bed)

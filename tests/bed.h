@@ -29,6 +29,7 @@
 
 #define BED_FILE_MAX (4 * MiB) /* what the model covers */
 #define BED_DEVICE   (512 * MiB)
+#define BED_POISON   0xAA /* what the device has where nobody wrote */
 
 struct bed_shape {
 	uint32_t block;
@@ -39,7 +40,7 @@ struct bed_shape {
 struct bed {
 	const char *type; /* of the back end */
 	struct bed_shape shape;
-	struct block_device *fault; /* over poisoned memory: 0xAA */
+	struct block_device *fault; /* over poisoned memory */
 	struct block_device *dev; /* counts, over fault */
 	struct page_cache *cache;
 	struct backing_dev *bdi;
@@ -92,6 +93,10 @@ void bed_check(struct bed *bed);
 bool bed_reads(struct bed *bed, uint64_t pos, uint64_t len, unsigned char byte);
 /* The same of the device, where the file's records say it is; false over holes. */
 bool bed_device_has(struct bed *bed, uint64_t pos, uint64_t len, unsigned char byte);
+/* Below the size, space that reads give from the device has none of its poison. */
+bool bed_device_has_no_stale(struct bed *bed);
+/* Write to the device, past the cache, where the file's records say [pos, pos + len) is. */
+void bed_spoil(struct bed *bed, uint64_t pos, uint64_t len, unsigned char byte);
 uint64_t bed_reserved(struct bed *bed); /* bytes of delayed allocation */
 uint64_t bed_allocated(struct bed *bed); /* bytes of the file's records, delayed ones too */
 bool bed_has_unwritten(struct bed *bed, uint64_t pos, uint64_t len);
