@@ -5,6 +5,7 @@
 #include "tests/bed.h"
 
 #include <errno.h>
+#include <iomap/env.h>
 #include "tests/world.h"
 
 /* B18: half a block stored while its space was delayed, the other half once it was written. */
@@ -39,6 +40,37 @@ BED_TEST_ON(catalogue_space, b19_every_unwritten_record_in_a_page_is_converted, 
 	bed_assert(bed, bed_device_has(bed, 0, 4 * KiB, 'A'));
 	bed_assert(bed, fs_close(other) == 0);
 	bed_assert(bed, fs_unlink(bed->fs, "/other") == 0);
+}
+
+/* B21: cutting a delayed record up again and again does not use up what it reserved. */
+BED_TEST(catalogue_space, b21_zeroing_every_other_piece_of_delayed_data)
+{
+	bed_write(bed, 0, 64 * KiB, 'A');
+	for (uint64_t pos = 0; pos < 64 * KiB; pos += 8 * KiB)
+		bed_zero(bed, pos, 4 * KiB);
+	bed_check(bed);
+	for (uint64_t pos = 4 * KiB; pos < 64 * KiB; pos += 8 * KiB)
+		bed_zero(bed, pos, 4 * KiB);
+	bed_fsync(bed);
+	bed_assert(bed, bed_reserved(bed) == 0);
+	bed_assert(bed, bed_reads(bed, 0, 64 * KiB, 0));
+}
+
+BED_TEST(catalogue_space, b21_punching_every_other_piece_of_delayed_data)
+{
+	uint64_t all, some;
+
+	bed_write(bed, 0, MiB, 'A');
+	all = bed_reserved(bed);
+	for (uint64_t pos = 0; pos < MiB; pos += 128 * KiB)
+		bed_punch(bed, pos, 64 * KiB);
+	some = bed_reserved(bed);
+	bed_assert(bed, some < all);
+	for (uint64_t pos = 64 * KiB; pos < MiB; pos += 128 * KiB)
+		bed_punch(bed, pos, 64 * KiB);
+	bed_fsync(bed);
+	bed_assert(bed, bed_reserved(bed) == 0);
+	bed_assert(bed, bed_allocated(bed) == 0);
 }
 
 /* B22: the space a file has is the same before and after writeback. */
@@ -176,6 +208,54 @@ BED_TEST(catalogue_space, b35_a_short_extending_write_leaves_nothing_behind_the_
 	give_back(bed, fill);
 	bed_truncate(bed, 2 * MiB);
 	bed_check(bed);
+}
+
+struct appender {
+	struct file *file;
+	uint64_t pos;
+	ssize_t result;
+};
+
+static void append(void *arg)
+{
+	struct appender *appender = arg;
+
+	appender->result = fs_write(appender->file, "twelve bytes", 12, appender->pos);
+}
+
+static void write_out(void *arg)
+{
+	for (unsigned int i = 0; i < 4; i++)
+		fs_sync_range(arg, 0, BED_FILE_MAX, false);
+}
+
+/* B27: writeback works on a map that a close trims while the file grows. */
+BED_TEST(catalogue_space, b27_appends_writeback_and_trimming)
+{
+	for (unsigned int i = 0; i < 8; i++) {
+		struct env_thread *writer, *flusher;
+		struct appender appender = {.pos = bed->size + 64 * KiB - i};
+		struct file *other;
+
+		bed_assert(bed, fs_open(bed->fs, "/file", 0, &other) == 0);
+		bed_assert(bed, fs_open(bed->fs, "/file", 0, &appender.file) == 0);
+		bed_write(bed, bed->size, 64 * KiB - i, 'A' + (unsigned char)i);
+		bed_assert(bed, env_thread_create(&writer, "writer", append, &appender) == 0);
+		bed_assert(bed, env_thread_create(&flusher, "flusher", write_out, bed->file) == 0);
+		bed_assert(bed, fs_close(other) == 0);
+		env_thread_join(writer);
+		env_thread_join(flusher);
+		bed_assert(bed, appender.result == 12);
+		bed_assert(bed, fs_close(appender.file) == 0);
+		memcpy(bed->model + bed->size, "twelve bytes", 12);
+		bed->size += 12;
+	}
+	bed_fsync(bed);
+	bed_check(bed);
+	bed_remount(bed);
+	bed_assert(bed, bed_reserved(bed) == 0);
+	bed_assert(bed, bed_allocated(bed) == (bed->size + bed->shape.block - 1) /
+						      bed->shape.block * bed->shape.block);
 }
 
 /* B28: a delayed answer to writeback is no address. */
