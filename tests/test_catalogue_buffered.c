@@ -146,6 +146,47 @@ Test(catalogue_buffered, b33_a_short_copy_does_not_shift_the_rest_of_the_write)
 	short_copy(16 * KiB, 16 * KiB);
 }
 
+/* The source cannot be read any further: what is said to be stored is, and nothing else is. */
+static void broken_source(uint32_t block_size, uint32_t page_size, uint64_t readable)
+{
+	struct world world;
+	struct world_config config = {.block_size = block_size, .page_size = page_size};
+	unsigned char *memory = malloc(40000);
+	struct world_source source;
+	ssize_t n;
+
+	world_open(&world, &config);
+	world_set(world.file, 0, 64 * KiB, IOMAP_MAPPED);
+	for (uint64_t i = 0; i < 40000; i++)
+		memory[i] = world_byte(1, 1000 + i);
+	world_source_init(&source, memory, 40000);
+	source.short_at[0] = readable;
+	source.bad_at = readable;
+	n = world_write_from(world.file, 1000, &source.iter, 0);
+	cr_assert(n > 0 && (uint64_t)n <= readable, "%zd", n);
+	for (unsigned int i = 0; i < 2; i++) {
+		cr_assert(world_reads_as(world.file, 0, 1000, 0));
+		cr_assert(world_reads_as(world.file, 1000, (size_t)n, 1));
+		cr_assert(world_reads_as(world.file, 1000 + (uint64_t)n,
+					 64 * KiB - 1000 - (size_t)n, 0));
+		cr_assert_eq(world_fsync(world.file), 0);
+		world_drop(&world);
+	}
+	free(memory);
+	world_check(&world);
+	world_close(&world);
+}
+
+Test(catalogue_buffered, b33_what_the_source_did_not_give_is_untouched)
+{
+	for (uint64_t readable = 1; readable < 40000; readable = readable * 3 + 1) {
+		broken_source(4096, 4096, readable);
+		broken_source(4096, 16 * KiB, readable);
+		broken_source(1024, 4096, readable);
+		broken_source(16 * KiB, 16 * KiB, readable);
+	}
+}
+
 /* B36: the second of two reservations fails; the write keeps the first and no more. */
 Test(catalogue_buffered, b36_a_reservation_that_fails_leaves_nothing_reserved)
 {
@@ -161,6 +202,7 @@ Test(catalogue_buffered, b36_a_reservation_that_fails_leaves_nothing_reserved)
 			     i % 2 ? (ssize_t)(32 * KiB) : -EDQUOT);
 		world.file->begin_error = 0;
 		cr_assert_eq(world.reserved, i % 2 ? 32 * KiB : 0);
+		cr_assert_eq(world.file->inode.i_mapping.nr_pages, i % 2 ? 8 : 0);
 		cr_assert_eq(world_truncate(world.file, 0), 0);
 		cr_assert_eq(world.reserved, 0);
 	}
@@ -183,6 +225,7 @@ Test(catalogue_buffered, b36_a_source_that_cannot_be_read_leaves_nothing_reserve
 		cr_assert_eq(world_write_from(world.file, 512, &source.iter, 0), -EFAULT);
 		cr_assert_eq(world.reserved, 0);
 		cr_assert_eq(inode_size_read(&world.file->inode), 0);
+		cr_assert_eq(world.file->inode.i_mapping.nr_pages, 0);
 	}
 	world_check(&world);
 	world_close(&world);

@@ -149,7 +149,7 @@ static bool folio_is_uptodate(struct world_file *file)
 Test(catalogue_folio, b42_a_folio_is_uptodate_when_its_read_has_ended_and_not_before)
 {
 	struct world world;
-	struct world_config config = {.max_folio = 16 * KiB};
+	struct world_config config = {.page_size = 16 * KiB};
 	struct reader reader;
 	struct env_thread *thread;
 
@@ -240,23 +240,25 @@ static void readahead_is_refused(struct world_config config, struct refusal refu
 /* B44: a map is refused once in the middle of a readahead. */
 Test(catalogue_folio, b44_what_a_broken_readahead_did_not_read_is_read_later)
 {
-	struct refusal refusal = {64 * KiB, 64 * KiB, -EAGAIN, 1};
+	struct refusal refusal = {96 * KiB, 32 * KiB, -EAGAIN, 1};
 
-	readahead_is_refused((struct world_config){.max_map = 96 * KiB}, refusal, 256 * KiB);
-	readahead_is_refused((struct world_config){.max_map = 64 * KiB, .max_folio = 4096}, refusal,
+	readahead_is_refused((struct world_config){.max_map = 32 * KiB, .page_size = 64 * KiB},
+			     refusal, 256 * KiB);
+	readahead_is_refused((struct world_config){.max_map = 32 * KiB, .max_folio = 4096}, refusal,
 			     256 * KiB);
 }
 
 /* B45: and in the middle of a folio, whose front is being read already. */
 Test(catalogue_folio, b45_a_readahead_given_up_in_the_middle_of_a_folio)
 {
-	struct refusal refusal = {40 * KiB, 4 * KiB, -ENOMEM, 1};
+	for (uint64_t block = 1; block < 32; block++) {
+		struct refusal refusal = {block * 4 * KiB, 4 * KiB, -ENOMEM, 1};
+		struct world_config config = {.max_map = 4096, .page_size = 64 * KiB};
 
-	readahead_is_refused((struct world_config){.max_map = 4096, .max_folio = 64 * KiB}, refusal,
-			     128 * KiB);
-	readahead_is_refused(
-		(struct world_config){.max_map = 4096, .max_folio = 64 * KiB, .workers = 1},
-		refusal, 128 * KiB);
+		readahead_is_refused(config, refusal, 128 * KiB);
+		config.workers = 1;
+		readahead_is_refused(config, refusal, 128 * KiB);
+	}
 }
 
 /* B46: dirty, and then nothing of it is to be written. */
