@@ -187,6 +187,28 @@ Test(catalogue_buffered, b33_what_the_source_did_not_give_is_untouched)
 	}
 }
 
+/* B35: a folio made for the whole write goes when only a part can be stored. */
+Test(catalogue_buffered, b35_a_source_that_breaks_leaves_no_large_folio_behind_the_end)
+{
+	struct world world;
+	struct world_config config = {.max_folio = 64 * KiB};
+	unsigned char *memory = calloc(1, 64 * KiB);
+	struct world_source source;
+
+	world_open(&world, &config);
+	world_source_init(&source, memory, 64 * KiB);
+	source.short_at[0] = 100;
+	source.bad_at = 100;
+	cr_assert_eq(world_write_from(world.file, 0, &source.iter, 0), 100);
+	cr_assert_eq(inode_size_read(&world.file->inode), 100);
+	cr_assert_eq(world.file->inode.i_mapping.nr_pages, 1);
+	cr_assert_eq(world_truncate(world.file, 64 * KiB), 0);
+	cr_assert(world_reads_zero(world.file, 0, 64 * KiB));
+	free(memory);
+	world_check(&world);
+	world_close(&world);
+}
+
 /* B36: the second of two reservations fails; the write keeps the first and no more. */
 Test(catalogue_buffered, b36_a_reservation_that_fails_leaves_nothing_reserved)
 {

@@ -188,9 +188,14 @@ Test(catalogue_eof, b14_inline_data_cut_and_written_behind_its_end)
 	static const unsigned char right[] = {'H', 'E', 0, 0, 0, 'X'};
 	unsigned char memory[6];
 	struct world world;
-	struct world_config config = {0};
+	struct world_config config = {.capacity = 2 * MiB};
+	struct world_file *other;
 
 	world_open(&world, &config);
+	/* No memory of the cache is zero by chance. */
+	other = world_file_create(&world);
+	world_fill(other, 0, 4 * MiB, 1);
+	cr_assert_eq(world_truncate(other, 0), 0);
 	world_set_inline(world.file, "HELLO", 5, 64);
 	cr_assert_eq(world_truncate(world.file, 2), 0);
 	cr_assert_eq(world_write(world.file, 5, "X", 1), 1);
