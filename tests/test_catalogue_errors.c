@@ -259,7 +259,7 @@ BED_TEST(catalogue_errors, b110_a_write_without_a_folio_says_what_it_stored)
 	bed_check(bed);
 }
 
-/* The k-th request of a long read fails: all that is returned is right, and nothing is waited for. */
+/* The k-th request of a long read fails: what is returned is right, and nobody waits for ever. */
 static bool read_with_failure(unsigned int workers, uint64_t k)
 {
 	unsigned char *memory = malloc(MiB);
