@@ -131,8 +131,10 @@ static void fill_at(const struct ext4_inode *node, uint64_t block, struct iomap 
 		}
 		end = extent.file;
 	}
-	/* Nothing is mapped past the largest file, but reads may ask. */
-	fill_hole(node, block, block < end ? end : block + 1, iomap);
+	/* Nothing is mapped past the largest file, but others may ask: all that is one hole. */
+	if (block >= end)
+		end = UINT64_MAX >> node->base.inode.i_blkbits;
+	fill_hole(node, block, end, iomap);
 }
 
 static bool data_lock_shared(struct ext4_inode *node, unsigned int flags)
