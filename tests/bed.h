@@ -67,7 +67,7 @@ void bed_run(const char *type, const struct bed_shape *shapes, void (*body)(stru
 #define BED_TEST(suite, name) BED_TEST_ON(suite, name, NULL, NULL)
 
 /* An assertion that says on what. */
-#define bed_assert(bed, condition, ...)                                                            \
+#define bed_assert(bed, condition)                                                                 \
 	cr_assert(condition, "%s, blocks %u, pages %u, folios %u: %s", (bed)->type,                \
 		  (bed)->shape.block, (bed)->shape.page, (bed)->shape.folio, #condition)
 

@@ -2,9 +2,9 @@
 /*
  * fallocate.c - space of a file made, taken, moved: the modes of fallocate(2)
  *
- * All of it is done alone (L20), on the device and then in the cache or the other way round:
- * dirty data that lies over what changes is written first, for in a folio that is only partly
- * concerned it would be written later, over the hole (G10).
+ * All of it is done alone (L20), in the cache before the back end's map.  Dirty data that lies over
+ * what changes is written first: in a folio that is only partly concerned it would stay, and be
+ * written later over the hole (G10).
  */
 #include "base.h"
 #include "internal.h"
